@@ -1,0 +1,1 @@
+"""The agent: manifest, session, events, command line."""

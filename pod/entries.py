@@ -1,0 +1,221 @@
+"""The lines of a session log.
+
+One JSON object a line: a Header first, then entries that form a tree by
+*parent*. The log is the truth; everything else is made from it. Kinds that
+this version does not know are kept as Unknown.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from worker.items import Item
+from worker.usage import Usage
+
+FORMAT = 1
+"""Version of the log format. A reader refuses a higher one."""
+
+
+class Header(Struct, frozen=True, tag="session", omit_defaults=True):
+    """The first line. *system* is the system prompt, the same for the whole session."""
+
+    format: int
+    id: str
+    at: str
+    cwd: str
+    system: str
+    sandbox: str = "off"
+    parent_session: str | None = None
+    """Id of the session this one was forked from."""
+    pod: str = ""
+    """Name of the Pod, from the manifest."""
+
+
+class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What all entries have.
+
+    *seq* numbers the entries of one log from 1, without gaps; it is also the
+    number of the entry's event. *id* is unique in its log, *parent* is the
+    entry before it on its branch (None: the first). *at* is UTC, RFC 3339 with
+    milliseconds. *run* is the run it belongs to, None outside of runs.
+    """
+
+    seq: int
+    id: str
+    parent: str | None
+    at: str
+    run: str | None = None
+
+
+class ItemEntry(Entry, frozen=True, tag="item", omit_defaults=True, kw_only=True):
+    """One item of the history. *tokens* is its o200k count where it was taken."""
+
+    item: Item
+    tokens: int | None = None
+
+
+class InputEntry(Entry, frozen=True, tag="input", omit_defaults=True, kw_only=True):
+    """User input that was accepted; a DeliveredEntry says when it is in the history."""
+
+    input: str
+    text: str
+
+
+class DeliveredEntry(
+    Entry, frozen=True, tag="delivered", omit_defaults=True, kw_only=True
+):
+    """The inputs named here are in the history now, in the item entry before."""
+
+    inputs: tuple[str, ...]
+
+
+class UsageEntry(Entry, frozen=True, tag="usage", omit_defaults=True, kw_only=True):
+    """One answered request: what it used, cost and took.
+
+    *context_tokens* is what the context held afterwards (prompt and output),
+    *estimate* what its prompt was estimated at; *cost_usd* is None where the
+    price is unknown, never 0. *seconds* is the time from sending the request
+    to the end of its answer, retries and their waits left out.
+    """
+
+    response: str
+    model: str
+    stop_reason: str
+    usage: Usage | None
+    context_tokens: int | None
+    estimate: int | None = None
+    cost_usd: float | None = None
+    request_id: str | None = None
+    attempts: int = 1
+    seconds: float = 0.0
+
+
+class RunStart(Entry, frozen=True, tag="run_start", omit_defaults=True, kw_only=True):
+    """A run begins; its *run* field is its id."""
+
+    model: str
+    resumed: bool = False
+
+
+Outcome = Literal["finished", "yielded", "cancelled", "limit", "failed", "blocked"]
+
+
+class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True):
+    """A run is over: what came out, why, and what it used in all.
+
+    *reason* refines the outcome for programs (max_requests, timeout, auth,
+    overflow, disk_full, sigint, …); *message* says it to a person.
+    *interrupted* tells that the turn was not finished and can go on.
+    """
+
+    outcome: Outcome
+    reason: str
+    exit_code: int
+    interrupted: bool = False
+    message: str = ""
+    text: str = ""
+    requests: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+class ToolStart(Entry, frozen=True, tag="tool_start", omit_defaults=True, kw_only=True):
+    """A tool with effects is about to run: evidence, should it not come back."""
+
+    call_id: str
+    name: str
+
+
+class ModelChange(
+    Entry, frozen=True, tag="model_change", omit_defaults=True, kw_only=True
+):
+    """From here on another model is asked."""
+
+    model: str
+    previous: str | None = None
+
+
+class PromptChange(
+    Entry, frozen=True, tag="prompt_change", omit_defaults=True, kw_only=True
+):
+    """From here on the system prompt is *system* (asked for with --refresh-prompt)."""
+
+    system: str
+
+
+class SessionInfo(
+    Entry, frozen=True, tag="session_info", omit_defaults=True, kw_only=True
+):
+    """A name a person gave the session; the latest counts."""
+
+    name: str
+
+
+class Label(Entry, frozen=True, tag="label", omit_defaults=True, kw_only=True):
+    """A name for an entry; empty takes it away."""
+
+    target: str
+    label: str
+
+
+class Leaf(Entry, frozen=True, tag="leaf", omit_defaults=True, kw_only=True):
+    """A navigation: the next entry's parent is *target* (None: the root)."""
+
+    target: str | None
+
+
+class Custom(Entry, frozen=True, tag="custom", omit_defaults=True, kw_only=True):
+    """Something a program keeps in the log; never sent to a model. *json* is JSON."""
+
+    kind: str
+    json: str
+
+
+class CustomMessage(
+    Entry, frozen=True, tag="custom_message", omit_defaults=True, kw_only=True
+):
+    """Something a program tells the model; enters the history as SystemText."""
+
+    kind: str
+    text: str
+
+
+class Notice(Entry, frozen=True, tag="notice", omit_defaults=True, kw_only=True):
+    """Something that happened to the session itself: a tail set aside, a repair."""
+
+    message: str
+
+
+class Unknown(Struct, frozen=True):
+    """A line of a kind that this version does not know; *json* is the whole line."""
+
+    seq: int
+    id: str
+    parent: str | None
+    at: str
+    type: str
+    json: str
+    run: str | None = None
+
+
+Known = (
+    ItemEntry
+    | InputEntry
+    | DeliveredEntry
+    | UsageEntry
+    | RunStart
+    | RunEnd
+    | ToolStart
+    | ModelChange
+    | PromptChange
+    | SessionInfo
+    | Label
+    | Leaf
+    | Custom
+    | CustomMessage
+    | Notice
+)
+AnyEntry = Known | Unknown

@@ -1,0 +1,1 @@
+"""What a model can do: read, write, edit, search, run."""

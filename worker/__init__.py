@@ -1,0 +1,1 @@
+"""One LLM worker: items, wire format, model clients, the turn loop."""
