@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pod.entries import (
     DeliveredEntry,
-    Entry,
     InputEntry,
     ItemEntry,
     ToolStart,
@@ -26,12 +25,10 @@ class Journal:
         self,
         session: Session,
         *,
-        run: str,
         files: FilesInUse,
         settled: Callable[[], Awaitable[None]],
     ) -> None:
         self._session = session
-        self._run = run
         self._files = files
         self._settled = settled
         """Awaited at each commit: who listens has time to take it in."""
@@ -42,12 +39,8 @@ class Journal:
     def items(self) -> Sequence[Item]:
         return self._session.items
 
-    def write(self, *entries: Entry) -> None:
-        """Append *entries* to the log, as part of this run."""
-        self._session.append(*entries, run=self._run)
-
     def add(self, items: Sequence[Item]) -> None:
-        self.write(*(ItemEntry(item=item) for item in items))
+        self._session.append(*(ItemEntry(item=item) for item in items))
         for item in items:
             match item:
                 case ToolCall():
@@ -60,19 +53,19 @@ class Journal:
 
     def deliver(self) -> int:
         """Put waiting input into the history: all of it, in one batch of entries."""
-        waiting: Sequence[InputEntry] = self._session.pending_inputs()
+        waiting: Sequence[InputEntry] = self._session.pending_inputs
         if waiting:
-            self.write(
+            self._session.append(
                 *(ItemEntry(item=UserText(text=entry.text)) for entry in waiting),
                 DeliveredEntry(inputs=tuple(entry.input for entry in waiting)),
             )
         return len(waiting)
 
     def start_tool(self, call: ToolCall) -> None:
-        self.write(ToolStart(call_id=call.call_id, name=call.name))
+        self._session.append(ToolStart(call_id=call.call_id, name=call.name))
 
     def answered(self, answered: Answered) -> None:
-        self.write(
+        self._session.append(
             UsageEntry(
                 response=answered.response,
                 model=answered.model,

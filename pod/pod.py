@@ -85,17 +85,17 @@ class Pod:
         if prompt is None and not is_open(self.session):
             raise NothingToDo
         run = self._setup.new_id()
-        journal = Journal(
-            self.session, run=run, files=self._files, settled=self._settled
-        )
+        journal = Journal(self.session, files=self._files, settled=self._settled)
         spent = Spent()
         started = trio.current_time()
         verdict = verdict_of_stop("cancelled")
         try:
             resumed = bool(self.session.items)
-            journal.write(RunStart(model=self._setup.model.id, resumed=resumed))
+            self.session.append(
+                RunStart(run=run, model=self._setup.model.id, resumed=resumed)
+            )
             if prompt is not None:
-                journal.write(InputEntry(input=self._setup.new_id(), text=prompt))
+                self.steer(prompt)
             await journal.commit()
             verdict = await self._turn(journal, spent)
         except LogFailed as error:
@@ -156,26 +156,32 @@ class Pod:
         )
 
     async def _close(self, end: RunEnd) -> RunEnd:
-        """Write *end*; into the space reserved for it where the disk is full."""
+        """Write *end*; into the space reserved for it where the disk is full.
+
+        Returns it as it is in the log, or as it should have been.
+        """
         try:
-            (written,) = self.session.append(end, run=end.run)
+            written = self.session.append(end)
             await self.session.commit()
         except DiskFull as error:
-            return self.session.last_words(_replaced(end, _verdict_of_log(error)))
+            end = _replaced(end, _verdict_of_log(error))
+            try:
+                written = self.session.last_words(end)
+            except LogFailed:
+                return end
         except LogFailed as error:
             return _replaced(end, _verdict_of_log(error))
-        assert isinstance(written, RunEnd)
-        return written
+        return next((e for e in written if isinstance(e, RunEnd)), end)
 
 
 def is_open(session: Session) -> bool:
     """Whether the session's last turn can go on without a new prompt."""
-    if session.pending_inputs():
+    if session.pending_inputs:
         return True
     items = session.items
     if not items:
         return False
-    return session.is_interrupted or isinstance(items[-1], UserText | ToolResult)
+    return session.state.interrupted or isinstance(items[-1], UserText | ToolResult)
 
 
 def last_text(items: Sequence[Item]) -> str:

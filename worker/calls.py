@@ -82,10 +82,7 @@ async def answer_calls(
     finally:
         with trio.CancelScope(shield=True):
             record.add(
-                [
-                    results.get(call.call_id) or _refused(call, reason)
-                    for call in calls
-                ]
+                [results.get(call.call_id) or _refused(call, reason) for call in calls]
             )
 
 

@@ -243,9 +243,7 @@ def list_sessions(
     """List sessions, the newest first."""
     from pod.cli.sessions import list_all
 
-    return list_all(
-        manifest, settings=settings, cd=cd, everywhere=all_, as_json=json
-    )
+    return list_all(manifest, settings=settings, cd=cd, everywhere=all_, as_json=json)
 
 
 @session_app.command
@@ -331,7 +329,9 @@ def _mistyped_flag(arguments: Sequence[str]) -> str | None:
     prompt = bound.args[0] if bound.args else None
     if not isinstance(prompt, str) or not FLAG_LIKE.fullmatch(prompt):
         return None
-    before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    before_dashes = (
+        arguments[: arguments.index("--")] if "--" in arguments else arguments
+    )
     if prompt not in before_dashes:
         return None
     return f"unknown flag {prompt}; for a prompt that is this one word, write: pod run -- {prompt}"

@@ -39,7 +39,9 @@ def check_options(options: Options) -> None:
     if options.fork and not goes_on:
         raise UsageError("--fork goes with --resume ID or --continue")
     if options.ephemeral and goes_on and not options.fork:
-        raise UsageError("--ephemeral goes with --resume or --continue only with --fork")
+        raise UsageError(
+            "--ephemeral goes with --resume or --continue only with --fork"
+        )
     if options.refresh_prompt and not goes_on:
         raise UsageError("--refresh-prompt goes with --resume ID or --continue")
 

@@ -113,8 +113,7 @@ async def test_an_unknown_tool_is_answered_with_the_nearest_and_all_names() -> N
 
     assert given_back[0].is_error
     assert given_back[0].content == (
-        "there is no tool 'read_fil'. Did you mean read_file?"
-        " The tools are: read_file."
+        "there is no tool 'read_fil'. Did you mean read_file? The tools are: read_file."
     )
 
 

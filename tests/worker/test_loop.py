@@ -344,9 +344,7 @@ async def test_input_that_arrives_with_the_last_answer_keeps_the_turn_going() ->
 
 
 async def test_repeated_and_empty_call_ids_are_renamed_and_answered() -> None:
-    case = Case(
-        [called("a"), called("a"), called("")], [called("a")], [said("done")]
-    )
+    case = Case([called("a"), called("a"), called("")], [called("a")], [said("done")])
 
     await case.run()
 
