@@ -100,7 +100,7 @@ def mend(items: Sequence[Item], text: str) -> list[Item]:
                 results[item.call_id] = item
     mended: list[Item] = []
     rest = [item for item in items if not isinstance(item, ToolResult)]
-    for start, end in _stretches(rest):
+    for start, end in stretches(rest):
         mended += rest[start:end]
         mended += [
             results.get(call.call_id)
@@ -135,6 +135,15 @@ def unique_calls(
             item if call_id == item.call_id else replace(item, call_id=call_id)
         )
     return tuple(fresh)
+
+
+def stretches(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
+    """Give [start, end) of each response, and of every other item by itself."""
+    start = 0
+    for index in range(1, len(items) + 1):
+        if index == len(items) or not _is_one_response(items[start], items[index]):
+            yield start, index
+            start = index
 
 
 def is_signed(item: Item) -> bool:
@@ -201,7 +210,7 @@ def _uncuttable(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
 
 
 def _within_responses(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    for start, end in _stretches(items):
+    for start, end in stretches(items):
         while end < len(items) and isinstance(items[end], ToolResult):
             end += 1
         if start + 1 < end:
@@ -235,7 +244,7 @@ def _within_server_tools(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
 def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
     first = last = 0
     signed = joined = False
-    for start, end in _stretches(items):
+    for start, end in stretches(items):
         item = items[start]
         match item:
             case AssistantText() | Reasoning() | ToolCall() | Opaque():
@@ -255,15 +264,6 @@ def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
                 pass
     if signed and first < last:
         yield first + 1, last
-
-
-def _stretches(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Give [start, end) of each response, and of each other item by itself."""
-    start = 0
-    for index in range(1, len(items) + 1):
-        if index == len(items) or not _is_one_response(items[start], items[index]):
-            yield start, index
-            start = index
 
 
 def _is_one_response(one: Item, other: Item) -> bool:
@@ -319,7 +319,7 @@ def _unanswered_calls(items: Sequence[Item]) -> Iterator[Fault]:
 
 def _split_responses(items: Sequence[Item]) -> Iterator[Fault]:
     seen: set[str] = set()
-    for start, _ in _stretches(items):
+    for start, _ in stretches(items):
         item = items[start]
         if isinstance(item, FromModel):
             if item.response in seen:
@@ -347,7 +347,7 @@ def _misplaced_results(items: Sequence[Item]) -> Iterator[Fault]:
 
 
 def _late_reasoning(items: Sequence[Item]) -> Iterator[Fault]:
-    for start, end in _stretches(items):
+    for start, end in stretches(items):
         for index in range(start, end):
             if isinstance(items[index], Reasoning):
                 break
