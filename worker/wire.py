@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from prompts import load
 from worker import api
-from worker.blocks import (
+from worker.client import Response
+from worker.content import (
     Media,
     clean,
     kept_images,
@@ -16,7 +17,6 @@ from worker.blocks import (
     result_block,
     user_blocks,
 )
-from worker.client import Response
 from worker.history import is_same_model, stretches
 from worker.items import (
     AssistantText,
@@ -51,14 +51,14 @@ def to_request(
     tools: Sequence[api.ToolSpec],
     model: Model,
     cache: Cache = Cache(),  # noqa: B008  frozen
-    previous: int | None = None,
+    previous_length: int | None = None,
     media: Media = Media(),  # noqa: B008  frozen
     max_tokens: int | None = None,
 ) -> api.Request:
     """Return the request that asks *model* to go on from *items*.
 
     *items* is a history without faults in which every call is answered.
-    *system* is the system prompt. *previous* is how many of the items the
+    *system* is the system prompt. *previous_length* is how many of the items the
     request before this one had; None where there was none, or where its items
     do not begin these. *max_tokens* replaces the model's (clamp_max_tokens).
 
@@ -79,7 +79,7 @@ def to_request(
         model=model.id,
         max_tokens=limit,
         system=_system(system, items[: _leading(items)], cache),
-        messages=draft.messages(cache, previous),
+        messages=draft.messages(cache, previous_length),
         tools=tuple(tools),
         thinking=thinking,
         effort=model.effort,
@@ -151,12 +151,14 @@ class _Draft:
             self._items[start.blocks[0][0]], Reasoning
         )
 
-    def messages(self, cache: Cache, previous: int | None) -> tuple[api.Message, ...]:
+    def messages(
+        self, cache: Cache, previous_length: int | None
+    ) -> tuple[api.Message, ...]:
         """Return them with cache marks: on the end, and on the end before."""
         if cache.enabled:
             self._mark(len(self._items), cache)
-            if previous is not None:
-                self._mark(previous, cache)
+            if previous_length is not None:
+                self._mark(previous_length, cache)
         return tuple(
             api.Message(message.role, tuple(block for _, block in message.blocks))
             for message in self._messages
