@@ -10,6 +10,7 @@ from msgspec import Struct
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.merge import Source, merge
+from pod.toml_document import TomlError, decoded
 from pod.toml_text import printable
 
 MANIFEST = "pod.toml"
@@ -54,24 +55,31 @@ def load(path: Path | None, overrides: Sequence[str], cwd: Path) -> Loaded:
 def system_text(loaded: Loaded, builtin: str) -> str:
     """Return the system prompt: the manifest's or *builtin*, and what it appends.
 
-    Raises ManifestError where system_file cannot be read.
+    Raises ManifestError where system_file cannot be read or is blank.
     """
     prompt = loaded.manifest.prompt
     text = builtin if prompt.system is None else prompt.system
     if prompt.system_file is not None:
-        place = loaded.sources["prompt.system_file"].place
-        file = loaded.beside(prompt.system_file)
         try:
-            text = _read(file, str(file)).decode("utf-8-sig").rstrip("\r\n")
+            text = _prompt_file(loaded.beside(prompt.system_file))
         except ManifestError as error:
+            place = loaded.sources["prompt.system_file"].place
             raise ManifestError(
                 [f"{place}: [prompt] system_file: {line}" for line in error.lines]
             ) from error
-        except UnicodeDecodeError as error:
-            raise ManifestError(
-                [f"{place}: [prompt] system_file: {printable(str(file))} is no UTF-8"]
-            ) from error
     return text if prompt.append is None else f"{text}\n\n{prompt.append}"
+
+
+def _prompt_file(file: Path) -> str:
+    shown = printable(str(file))
+    try:
+        text = decoded(_read(file, str(file))).replace("\r\n", "\n").rstrip()
+    except TomlError as error:
+        at = error.position
+        raise ManifestError([f"{shown}:{at.line}:{at.column}: {error}"]) from error
+    if not text:
+        raise ManifestError([f"{shown}: a blank file; write a prompt or name no file"])
+    return text
 
 
 def resolved(name: str, folder: Path) -> Path:

@@ -22,7 +22,7 @@ START = Position(1, 1)
 
 
 class TomlError(Exception):
-    """A text that is no TOML; *position* is where it stops being any."""
+    """A file that is no TOML, or no text; *position* is where it stops being any."""
 
     def __init__(self, text: str, position: Position = START) -> None:
         super().__init__(text)
@@ -34,7 +34,7 @@ def parse_bytes(raw: bytes) -> Document:
 
     Raises TomlError.
     """
-    return parse_text(_decoded(raw))
+    return parse_text(decoded(raw))
 
 
 def parse_text(text: str) -> Document:
@@ -77,7 +77,11 @@ _MARKS = (
 )
 
 
-def _decoded(raw: bytes) -> str:
+def decoded(raw: bytes) -> str:
+    """Return the text of a UTF-8 file, without the mark at its start.
+
+    Raises TomlError, which names the encoding where it can be told.
+    """
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
             raise TomlError(f"the file is {encoding}: save it as UTF-8")
