@@ -107,9 +107,9 @@ def is_header(line: bytes) -> bool:
 
 
 def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
-    """Return the line with its ids mapped and *fields* set, newline included.
+    """Return the line with its ids mapped and *fields* set (None: left out).
 
-    Everything else stays byte for byte, fields that this version does not know
+    It ends in a newline. Everything else stays byte for byte, fields that this version does not know
     included. Of a known kind, REFERENCES are mapped; of an unknown one every
     field at the top that is exactly an id (or a list of them), since only its
     own version knows which ones refer.
@@ -121,6 +121,8 @@ def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
             record[name] = Raw(mapped)
     for name, value in fields.items():
         record[name] = Raw(_encoder.encode(value))
+        if value is None:
+            del record[name]
     return _ascii(_encoder.encode(record)) + b"\n"
 
 

@@ -73,14 +73,11 @@ def pending_inputs(path: Iterable[AnyEntry]) -> list[InputEntry]:
     """Return the inputs that were accepted and are not in the history yet."""
     pending: dict[str, InputEntry] = {}
     for entry in path:
-        match entry:
-            case InputEntry(input=input):
-                pending[input] = entry
-            case DeliveredEntry(inputs=inputs):
-                for input in inputs:
-                    pending.pop(input, None)
-            case _:
-                pass
+        if isinstance(entry, InputEntry):
+            pending[entry.input] = entry
+        elif isinstance(entry, DeliveredEntry):
+            for input in entry.inputs:
+                pending.pop(input, None)
     return list(pending.values())
 
 
@@ -113,17 +110,14 @@ def state(header: Header, path: Sequence[AnyEntry]) -> State:
     open_run: RunStart | None = None
     begun: set[str] = set()
     for entry in path:
-        match entry:
-            case RunStart():
-                open_run, model = entry, entry.model
-            case RunEnd():
-                open_run, last_run = None, entry
-            case ModelChange():
-                model = entry.model
-            case PromptChange():
-                system = entry.system
-            case ToolStart():
-                begun.add(entry.call_id)
-            case _:
-                pass
+        if isinstance(entry, RunStart):
+            open_run, model = entry, entry.model
+        elif isinstance(entry, RunEnd):
+            open_run, last_run = None, entry
+        elif isinstance(entry, ModelChange):
+            model = entry.model
+        elif isinstance(entry, PromptChange):
+            system = entry.system
+        elif isinstance(entry, ToolStart):
+            begun.add(entry.call_id)
     return State(system, model, last_run, open_run, frozenset(begun))

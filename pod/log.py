@@ -179,7 +179,22 @@ class SessionLog:
         poisoned. Raises ValueError for text that cannot be written.
         """
         self._check()
-        data = b"".join(map(encode, entries))
+        self._write(b"".join(map(encode, entries)))
+
+    def append_lines(self, lines: Iterable[bytes]) -> None:
+        """Write lines as they are, each with its line end, and sync: for a fork.
+
+        Not all or none: if it raises, the file is to be thrown away.
+        """
+        self._check()
+        for line in lines:
+            self._write(line)
+        try:
+            self._disk.sync(self._fd)
+        except OSError as error:
+            raise failed("cannot sync", self.path, error) from error
+
+    def _write(self, data: bytes) -> None:
         try:
             write_all(self._disk, self._fd, data)
         except OSError as error:

@@ -3,7 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from pod.codec import decode, encode, rewrite
-from pod.entries import ASIDE, AnyEntry, Label, Leaf, SessionInfo
+from pod.entries import (
+    ASIDE,
+    AnyEntry,
+    DeliveredEntry,
+    InputEntry,
+    Label,
+    Leaf,
+    RunEnd,
+    RunStart,
+    SessionInfo,
+)
 
 
 class Tree:
@@ -17,10 +27,14 @@ class Tree:
     def __init__(self, entries: Iterable[AnyEntry] = ()) -> None:
         self.leaf: str | None = None
         """The id that the next entry hangs from; None: the root."""
-        self.labels: dict[str, str] = {}
+        self.labels: dict[str, Label] = {}
         """Labels in force, by the id of their entry."""
         self.name = ""
         """What a person named the session."""
+        self.delivered: set[str] = set()
+        """Inputs that are in the history, on whatever branch."""
+        self.ended: set[str | None] = set()
+        """Runs that have an end, on whatever branch."""
         self._by_id: dict[str, AnyEntry] = {}
         self._children: dict[str | None, list[AnyEntry]] = {}
         for entry in entries:
@@ -29,8 +43,9 @@ class Tree:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __contains__(self, id: object) -> bool:
-        return id in self._by_id
+    def __contains__(self, id: str | None) -> bool:
+        """Whether there is such an entry; the root (None) always is."""
+        return id is None or id in self._by_id
 
     def __getitem__(self, id: str) -> AnyEntry:
         return self._by_id[id]
@@ -41,18 +56,25 @@ class Tree:
             return
         self._by_id[entry.id] = entry
         self._children.setdefault(entry.parent, []).append(entry)
-        match entry:
-            case Leaf(target=target):
-                if target is None or target in self._by_id:
-                    self.leaf = target
-            case Label(target=target, label=label):
-                self.labels.pop(target, None)
-                if label:
-                    self.labels[target] = label
-            case SessionInfo(name=name):
-                self.name = name
-            case _ if not isinstance(entry, ASIDE):
-                self.leaf = entry.id
+        if not isinstance(entry, Leaf) or entry.target in self:
+            self.leaf = self.leaf_after(self.leaf, entry)
+        if isinstance(entry, Label):
+            self.labels[entry.target] = entry
+            if not entry.label:
+                del self.labels[entry.target]
+        elif isinstance(entry, SessionInfo):
+            self.name = entry.name
+        elif isinstance(entry, DeliveredEntry):
+            self.delivered.update(entry.inputs)
+        elif isinstance(entry, RunEnd):
+            self.ended.add(entry.run)
+
+    @staticmethod
+    def leaf_after(leaf: str | None, entry: AnyEntry) -> str | None:
+        """Return where the session stands after this entry, standing on *leaf*."""
+        if isinstance(entry, Leaf):
+            return entry.target
+        return leaf if isinstance(entry, ASIDE) else entry.id
 
     def children(self, id: str | None) -> list[AnyEntry]:
         """Return the entries whose parent this is, in the log's order.
@@ -82,6 +104,20 @@ class Tree:
         found.reverse()
         return found
 
+    def before(self, id: str) -> str | None:
+        """Return the leaf that leaves this entry out, and what led in to it.
+
+        That is its parent; but an input that was only accepted for it, or a run
+        that only began for it, goes with it. Raises KeyError.
+        """
+        at = self._by_id[id].parent
+        while at is not None:
+            entry = self._by_id.get(at)
+            if not isinstance(entry, InputEntry | DeliveredEntry | RunStart):
+                break
+            at = entry.parent
+        return at if at in self._by_id else None
+
 
 def fork(
     entries: Iterable[AnyEntry], leaf: str | None, new_id: Callable[[], str]
@@ -106,24 +142,37 @@ def fork_lines(
 
     Fields that this version does not know are carried over.
     """
-    path = {entry.id for entry in tree.path(leaf) if not isinstance(entry, ASIDE)}
+    kept = _kept(tree, leaf)
     ids: dict[str, str] = {}
     last: str | None = None
-    for seq, (entry, line) in enumerate(_kept(lines, path, tree), 1):
+    for entry, line in lines:
+        if entry.id not in kept:
+            continue
         ids[entry.id] = new_id()
         if isinstance(entry, Label):
             parent: str | None = ids[entry.target]
         else:
             parent, last = last, ids[entry.id]
-        yield rewrite(line, ids, seq=seq, id=ids[entry.id], parent=parent)
+        yield rewrite(line, ids, seq=len(ids), id=ids[entry.id], parent=parent)
 
 
-def _kept(
-    lines: Iterable[tuple[AnyEntry, bytes]], path: set[str], tree: Tree
-) -> Iterator[tuple[AnyEntry, bytes]]:
-    for entry, line in lines:
-        if isinstance(entry, Label):
-            if entry.target in path and tree.labels.get(entry.target) == entry.label:
-                yield entry, line
-        elif entry.id in path:
-            yield entry, line
+def _kept(tree: Tree, leaf: str | None) -> set[str]:
+    """Return the ids that a fork keeps.
+
+    Of the kinds beside the path only labels in force. Not an input whose
+    delivery lies behind the leaf: nobody waits for it any more.
+    """
+    path = [entry for entry in tree.path(leaf) if not isinstance(entry, ASIDE)]
+    here = {
+        input
+        for entry in path
+        if isinstance(entry, DeliveredEntry)
+        for input in entry.inputs
+    }
+    elsewhere = tree.delivered - here
+    kept = {
+        entry.id
+        for entry in path
+        if not (isinstance(entry, InputEntry) and entry.input in elsewhere)
+    }
+    return kept | {tree.labels[id].id for id in kept & tree.labels.keys()}
