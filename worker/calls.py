@@ -8,7 +8,7 @@ import trio
 from msgspec import Struct
 
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
-from tools.cap import cap
+from tools.cap import cap, fits
 from tools.text import clean
 from worker.events import Listen, ToolProgress
 from worker.items import ToolCall, ToolResult
@@ -82,10 +82,7 @@ async def answer_calls(
     finally:
         with trio.CancelScope(shield=True):
             record.add(
-                [
-                    results.get(call.call_id) or _refused(call, reason)
-                    for call in calls
-                ]
+                [results.get(call.call_id) or _refused(call, reason) for call in calls]
             )
 
 
@@ -169,22 +166,35 @@ def _safe(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
 
 
 def _within(call: ToolCall, content: str, toolbox: Toolbox) -> str:
+    """Return *content* clean and within the limits; where it is cut, whole in a file."""
     cleaned = clean(content)
-    limits = toolbox.output
-
-    def save() -> str:
-        path, file = toolbox.spill.open(call.call_id)
-        with file:
-            file.write(cleaned.text.encode())
-        return str(path)
-
+    text = cleaned.text + (f"\n({cleaned.notes})" if cleaned.notes else "")
+    bounds = toolbox.output
+    if fits(
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+    ):
+        return text
     return cap(
-        cleaned.with_note(),
-        max_bytes=limits.max_bytes,
-        max_tokens=limits.max_tokens,
-        count=limits.count,
-        save=save,
-    )
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+        where=_spilled(call, cleaned.text, toolbox.spill),
+    ).text
+
+
+def _spilled(call: ToolCall, text: str, spill: Spill) -> str:
+    """Save *text* and return the path; the result must not be lost for want of room."""
+    try:
+        path, file = spill.open(call.call_id)
+        with file:
+            file.write(text.encode())
+    except OSError as error:
+        return f"nowhere: it could not be saved ({error.strerror})"
+    return str(path)
 
 
 SUMMARY_CHARACTERS = 400
