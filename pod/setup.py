@@ -11,6 +11,9 @@ from pathlib import Path
 from random import Random
 
 from msgspec import Raw, Struct
+from tools.bash import Bash
+from tools.file_tools import file_tools
+from tools.scope import Scope
 
 from pod.check import check, finding_line
 from pod.check_facts import gather
@@ -26,19 +29,17 @@ from pod.store import Store
 from pod.version import VERSION
 from prompts import load
 from tools.base import Tool
-from tools.bash import Bash
-from tools.file_tools import file_tools
-from tools.scope import Scope
 from tools.spill import SpillFolder
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
+from worker.counters import O200k
 from worker.known_models import resolve
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
 from worker.retry import RetryPolicy
-from worker.tokens import Counter, factor_for, open_counter
+from worker.tokens import Counter, factor_for
 from worker.usage import Usage
 from worker.wire import Cache
 
@@ -70,7 +71,7 @@ class Parts(Struct, frozen=True):
 
         Raises SetupError for a tool that cannot be had.
         """
-        counter = open_counter()
+        counter = O200k()
         tools = open_tools(self, session.files)
         async with self.open_client() as client:
             yield _setup(self, client, tools, counter, session)
@@ -84,20 +85,8 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
     (exit 5) for a missing key.
     """
     manifest = loaded.manifest
-    table = manifest.model
-    model = resolve(
-        table.provider,
-        table.id,
-        context_window=table.context_window,
-        max_tokens=table.max_tokens,
-        thinking=table.thinking,
-        effort=table.effort,
-        temperature=table.temperature,
-        betas=table.betas,
-    )
-    store = Store(
-        None if manifest.session.dir is None else loaded.beside(manifest.session.dir)
-    )
+    model = model_of(manifest)
+    store = store_of(loaded)
     refuse_errors(loaded, cwd, store, model)
     system = system_text(loaded, f"{load('system')}\n\n{surroundings(cwd)}")
     return Parts(
@@ -110,6 +99,27 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
     )
 
 
+def model_of(manifest: Manifest) -> Model:
+    """Return the manifest's model, with what is known of it."""
+    table = manifest.model
+    return resolve(
+        table.provider,
+        table.id,
+        context_window=table.context_window,
+        max_tokens=table.max_tokens,
+        thinking=table.thinking,
+        effort=table.effort,
+        temperature=table.temperature,
+        betas=table.betas,
+    )
+
+
+def store_of(loaded: Loaded) -> Store:
+    """Return where the manifest's sessions are."""
+    folder = loaded.manifest.session.dir
+    return Store(None if folder is None else loaded.beside(folder))
+
+
 def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None:
     """Raise ManifestError where the check finds an error."""
     facts = gather(
@@ -117,7 +127,7 @@ def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None
         cwd=cwd,
         state_dir=store.folder,
         window=model.window,
-        is_price_known=_is_price_known(loaded.manifest),
+        is_price_known=is_price_known(loaded.manifest),
     )
     findings = check(loaded.manifest, facts)
     errors = [f for f in findings if f.level == "error"]
@@ -126,13 +136,19 @@ def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None
 
 
 def surroundings(cwd: Path) -> str:
-    """Say where the Pod works. Nothing in it changes from day to day, or the
-    session's prompt would differ at every resume."""
+    """Say where the Pod works.
+
+    Nothing in it changes from day to day, or a session's prompt would differ
+    at every resume.
+    """
     return f"Working folder: {cwd}\nSystem: {platform.system()}"
 
 
-def _is_price_known(manifest: Manifest) -> bool:
-    """Look the price up only where a budget depends on it: that takes 0.2 s."""
+def is_price_known(manifest: Manifest) -> bool:
+    """Say whether a budget can be held. 
+
+    Looks the price up only where there is a budget: that takes 0.2 s.
+    """
     if manifest.limits.max_budget_usd is None or manifest.model.provider == "scripted":
         return True
     from worker.prices import is_priced
