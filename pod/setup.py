@@ -86,7 +86,7 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
     """
     manifest = loaded.manifest
     model = model_of(manifest)
-    store = store_of(loaded)
+    store = Store(loaded.session_dir)
     refuse_errors(loaded, cwd, store, model)
     system = system_text(loaded, f"{load('system')}\n\n{surroundings(cwd)}")
     return Parts(
@@ -114,12 +114,6 @@ def model_of(manifest: Manifest) -> Model:
     )
 
 
-def store_of(loaded: Loaded) -> Store:
-    """Return where the manifest's sessions are."""
-    folder = loaded.manifest.session.dir
-    return Store(None if folder is None else loaded.beside(folder))
-
-
 def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None:
     """Raise ManifestError where the check finds an error."""
     facts = gather(
@@ -145,7 +139,7 @@ def surroundings(cwd: Path) -> str:
 
 
 def is_price_known(manifest: Manifest) -> bool:
-    """Say whether a budget can be held. 
+    """Say whether a budget can be held.
 
     Looks the price up only where there is a budget: that takes 0.2 s.
     """

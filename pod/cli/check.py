@@ -11,7 +11,8 @@ from pod.exits import Exit
 from pod.load_manifest import load, system_text
 from pod.render_manifest import render
 from pod.schema import manifest_schema
-from pod.setup import is_price_known, model_of, store_of
+from pod.setup import is_price_known, model_of
+from pod.store import Store
 from worker.known_models import hints
 
 
@@ -29,7 +30,7 @@ def run_check(
     facts = gather(
         loaded,
         cwd=cwd,
-        state_dir=store_of(loaded).folder,
+        state_dir=Store(loaded.session_dir).folder,
         window=model.window,
         is_price_known=is_price_known(loaded.manifest),
     )

@@ -47,9 +47,7 @@ WIDTH = 100
 
 
 def _store(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
-    loaded = load(manifest, settings, cwd)
-    folder = loaded.manifest.session.dir
-    return Store(None if folder is None else loaded.beside(folder))
+    return Store(load(manifest, settings, cwd).session_dir)
 
 
 def list_all(
