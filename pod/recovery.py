@@ -83,12 +83,12 @@ def delivered_before(
     the inputs; a crash may cut between them. Then the items are the last
     entries there are.
     """
-    waiting = list(pending)
-    found: list[str] = []
-    for text in _last_texts(path):
-        if waiting and waiting[0].text == text:
-            found.append(waiting.pop(0).input)
-    return tuple(found)
+    texts = _last_texts(path)
+    return tuple(
+        entry.input
+        for entry, text in zip(pending, texts, strict=False)
+        if entry.text == text
+    )
 
 
 def _last_texts(path: Sequence[AnyEntry]) -> list[str]:
