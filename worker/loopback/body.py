@@ -14,6 +14,9 @@ from msgspec import Raw, Struct
 
 from worker.loopback.refusal import Refusal, Refused
 
+NULL = Raw(b"null")
+"""A field that may hold anything and was not given."""
+
 
 class CacheControl(Struct, tag_field="type", tag="ephemeral"):
     ttl: Literal["5m", "1h"] = "5m"
@@ -22,7 +25,7 @@ class CacheControl(Struct, tag_field="type", tag="ephemeral"):
 class Text(Struct, tag_field="type", tag="text", forbid_unknown_fields=True):
     text: str
     cache_control: CacheControl | None = None
-    citations: Raw | None = None
+    citations: Raw = NULL
 
 
 class Base64(Struct, tag_field="type", tag="base64", forbid_unknown_fields=True):
@@ -59,7 +62,7 @@ class ToolUse(Struct, tag_field="type", tag="tool_use", forbid_unknown_fields=Tr
     name: str
     input: dict[str, Raw]
     cache_control: CacheControl | None = None
-    caller: Raw | None = None
+    caller: Raw = NULL
 
 
 class ToolResult(
@@ -165,7 +168,7 @@ class Tool(Struct):
     name: str
     type: str = "custom"
     description: str = ""
-    input_schema: Raw | None = None
+    input_schema: Raw = NULL
     cache_control: CacheControl | None = None
 
 
@@ -202,9 +205,9 @@ class Prompt(Struct, forbid_unknown_fields=True, kw_only=True):
     thinking: Adaptive | Enabled | Disabled | None = None
     output_config: OutputConfig | None = None
     cache_control: CacheControl | None = None
-    context_management: Raw | None = None
-    mcp_servers: Raw | None = None
-    speed: Raw | None = None
+    context_management: Raw = NULL
+    mcp_servers: Raw = NULL
+    speed: Raw = NULL
 
     @property
     def system_blocks(self) -> list[Text]:
@@ -223,13 +226,13 @@ class Body(Prompt, forbid_unknown_fields=True, kw_only=True):
     stop_sequences: list[str] | None = None
     top_k: int | None = None
     top_p: float | None = None
-    metadata: Raw | None = None
-    service_tier: Raw | None = None
-    container: Raw | None = None
-    diagnostics: Raw | None = None
-    inference_geo: Raw | None = None
-    compaction: Raw | None = None
-    fallbacks: Raw | None = None
+    metadata: Raw = NULL
+    service_tier: Raw = NULL
+    container: Raw = NULL
+    diagnostics: Raw = NULL
+    inference_geo: Raw = NULL
+    compaction: Raw = NULL
+    fallbacks: Raw = NULL
 
 
 _Read = TypeVar("_Read", bound=Prompt)

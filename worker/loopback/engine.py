@@ -8,13 +8,20 @@ import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from worker.api import Request
 from worker.client import Response
 from worker.items import AssistantText, FromModel, Opaque, Reasoning, ToolCall
 from worker.loopback import rules, signing
-from worker.loopback.body import Body, Enabled, Prompt, ToolResult, read_body
-from worker.loopback.body import read_prompt as read_count
+from worker.loopback.body import (
+    Body,
+    Enabled,
+    Prompt,
+    ToolResult,
+    read_body,
+    read_prompt as read_count,
+)
 from worker.loopback.meter import PromptCache, prompt_tokens, segments, tokens_of
 from worker.loopback.refusal import Refused
 from worker.loopback.rules import Served
@@ -124,16 +131,10 @@ class Engine:
 
     def _finished(self, item: FromModel, message_id: str, model: str) -> FromModel:
         match item:
-            case AssistantText():
-                return AssistantText(item.text, message_id, item.extra)
-            case ToolCall():
-                return ToolCall(
-                    item.call_id, item.name, item.arguments, message_id, extra=item.extra
-                )
-            case Opaque():
-                return Opaque(item.json, message_id)
             case Reasoning():
                 return self._signed(item, message_id, model)
+            case AssistantText() | ToolCall() | Opaque():
+                return replace(item, response=message_id)
 
     def _signed(self, item: Reasoning, message_id: str, model: str) -> Reasoning:
         signature, redacted = item.signature, item.redacted
@@ -143,8 +144,12 @@ class Engine:
                 redacted = signing.seal(self._key, model, redacted)
         elif not signature:
             signature = signing.sign(self._key, model, item.text)
-        return Reasoning(
-            item.text, message_id, model, signature, redacted, extra=item.extra
+        return replace(
+            item,
+            response=message_id,
+            model=model,
+            signature=signature,
+            redacted=redacted,
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from worker.api import Request
+from worker.client import Failure, FailureKind
 from worker.loopback.refusal import error_body, error_type
 
 
@@ -123,6 +124,14 @@ Fault = (
     | Redirect
 )
 
+
+def comes_first(fault: Fault | None) -> bool:
+    """Whether *fault* happens whatever the request says: it is not even judged."""
+    return isinstance(fault, Status | Drop | Redirect | Whole) or (
+        isinstance(fault, Hang) and fault.after is None
+    )
+
+
 Choose = Callable[[int, Request | None], Fault | None]
 """Chooses by the request's number and what it says (None: not readable)."""
 
@@ -196,9 +205,9 @@ def plan(events: Sequence[bytes], fault: Fault | None, request_id: str) -> list[
         case Cut():
             head, _ = fault.after.split(events)
             return [stream, *_sent(head), Close(reset=fault.reset)]
-        case Hang(after=None):
-            return [Wait(), Close()]
         case Hang():
+            if fault.after is None:
+                return [Wait(), Close()]
             head, _ = fault.after.split(events)
             return [stream, *_sent(head), Wait(), Close()]
         case Insert():
@@ -310,6 +319,45 @@ def overflow(prompt_tokens: int = 200_001, window_tokens: int = 200_000) -> Stat
         400, f"prompt is too long: {prompt_tokens} tokens > {window_tokens} maximum"
     )
 
+
+def fault_of(failure: Failure) -> Fault:
+    """Return the fault that a client reports as *failure*.
+
+    So a policy that raises a failure plays the same over HTTP as without.
+    """
+    match failure.kind:
+        case "connection":
+            return Drop()
+        case "timeout":
+            return Hang(after=None)
+        case "truncated":
+            return Truncate()
+        case "garbled":
+            return GARBAGE
+        case "not_a_stream":
+            return HTML_INSTEAD
+        case "overflow":
+            return overflow(
+                failure.prompt_tokens or 200_001, failure.window_tokens or 200_000
+            )
+        case _:
+            status = failure.status or _STATUS[failure.kind]
+            wait = failure.retry_after
+            asked = () if wait is None else (("retry-after", f"{wait:g}"),)
+            return Status(status, failure.message, headers=asked)
+
+
+_STATUS: dict[FailureKind, int] = {
+    "invalid": 400,
+    "output_too_large": 400,
+    "auth": 401,
+    "billing": 402,
+    "not_found": 404,
+    "payload_too_large": 413,
+    "rate_limit": 429,
+    "server": 500,
+    "overloaded": 529,
+}
 
 GARBAGE = Insert(b"event: content_block_delta\ndata: {not json\n\n")
 BAD_UTF8 = Insert(b'event: content_block_delta\ndata: {"type": "\xff\xfe"}\n\n')

@@ -134,10 +134,8 @@ def _prefixes(model: str, parts: list[Segment]) -> tuple[list[bytes], list[int]]
 
 
 def _tool(tool: Tool) -> Segment:
-    schema = b"" if tool.input_schema is None else bytes(tool.input_schema)
-    payload = b"\0".join(
-        (b"tool", tool.name.encode(), tool.description.encode(), schema)
-    )
+    words = (b"tool", tool.name.encode(), tool.description.encode())
+    payload = b"\0".join((*words, bytes(tool.input_schema)))
     return Segment(payload, _FRAME + tokens_of(payload), _ttl(tool.cache_control))
 
 

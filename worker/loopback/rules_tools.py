@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from worker.loopback.body import InputSchema, Prompt, Tool, ToolResult, ToolUse
+from worker.loopback.body import NULL, InputSchema, Prompt, Tool, ToolResult, ToolUse
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -42,7 +42,7 @@ def definitions(prompt: Prompt) -> Iterator[str]:
 def _definition(path: str, tool: Tool) -> Iterator[str]:
     if not _TOOL_NAME.fullmatch(tool.name):
         yield f"{path}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
-    if tool.input_schema is None:
+    if tool.input_schema == NULL:
         yield f"{path}.input_schema: Field required"
         return
     try:
