@@ -147,8 +147,8 @@ def _unknown(line: bytes, error: msgspec.ValidationError) -> Unknown:
     """Keep a line of another kind; of a known kind it is broken."""
     try:
         stem = _stem.decode(line)
-    except (msgspec.DecodeError, RecursionError):
-        raise BadLine(_why(line, error)) from None
+    except (msgspec.DecodeError, RecursionError) as worse:
+        raise BadLine(_why(line, worse)) from None
     if stem.type == "session":
         raise BadLine("a second session header")
     if stem.type in _TAGS or stem.seq < 1 or not stem.id or not stem.at:

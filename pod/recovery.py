@@ -79,12 +79,23 @@ def delivered_before(
 ) -> tuple[str, ...]:
     """Return inputs that are in the history although nothing says so.
 
-    An item and the word of its delivery are written together; a crash may cut
-    between the two. Then the item is the last entry there is.
+    Items and the word of their delivery are written together, in the order of
+    the inputs; a crash may cut between them. Then the items are the last
+    entries there are.
     """
-    if not path or not isinstance(path[-1], ItemEntry):
-        return ()
-    item = path[-1].item
-    if not isinstance(item, UserText) or item.synthetic:
-        return ()
-    return tuple(entry.input for entry in pending if entry.text in item.text)
+    texts = _last_texts(path)
+    return tuple(
+        entry.input
+        for entry, text in zip(pending, texts, strict=False)
+        if entry.text == text
+    )
+
+
+def _last_texts(path: Sequence[AnyEntry]) -> list[str]:
+    """Return the user messages that nothing follows."""
+    found: list[str] = []
+    for entry in reversed(path):
+        if not isinstance(entry, ItemEntry) or not isinstance(entry.item, UserText):
+            break
+        found.append(entry.item.text)
+    return found[::-1]

@@ -2,15 +2,14 @@
 
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Self
 
 from msgspec.structs import replace
 
+from pod.clock import now
 from pod.context import State, context, items, pending_inputs, state
 from pod.disk import Disk
 from pod.entries import (
@@ -31,14 +30,8 @@ from pod.recovery import Cause, close_run, delivered_before, settled
 from pod.tree import Tree
 from worker.items import Item, UserText
 
-Clock = Callable[[], float]
-"""Seconds since 1970, as time.time."""
-
-
-def timestamp(seconds: float) -> str:
-    """Return a moment as the log writes it: UTC, RFC 3339, milliseconds."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+Clock = Callable[[], str]
+"""Tells the time as the log writes it."""
 
 
 class Session:
@@ -56,7 +49,7 @@ class Session:
         entries: Sequence[AnyEntry] = (),
         *,
         path: Path | None = None,
-        clock: Clock = time.time,
+        clock: Clock = now,
         random: Random | None = None,
     ) -> None:
         self.header = header
@@ -86,7 +79,7 @@ class Session:
         *,
         durability: Durability = "fsync",
         disk: Disk | None = None,
-        clock: Clock = time.time,
+        clock: Clock = now,
         random: Random | None = None,
     ) -> Self:
         """Begin a session in a new file. Raises as SessionLog.create does."""
@@ -101,7 +94,7 @@ class Session:
         *,
         durability: Durability = "fsync",
         disk: Disk | None = None,
-        clock: Clock = time.time,
+        clock: Clock = now,
         random: Random | None = None,
         cause: Cause = "crashed",
     ) -> Self:
@@ -135,7 +128,7 @@ class Session:
         cls,
         header: Header,
         *,
-        clock: Clock = time.time,
+        clock: Clock = now,
         random: Random | None = None,
     ) -> Self:
         """Begin a session that is not kept; its files go when it is closed."""
@@ -224,7 +217,7 @@ class Session:
 
     def _stamp(self, entries: Sequence[Known]) -> tuple[Known, ...]:
         leaf, run, seq = self.leaf, self.run, self._seq
-        at = timestamp(self._clock())
+        at = self._clock()
         found: dict[str, Known] = {}
         for entry in entries:
             if (
@@ -283,8 +276,8 @@ class Session:
 
     def _recover(self, notices: Sequence[str], cause: Cause) -> None:
         path = self.path_entries()
-        now = state(self.header, path)
-        lost = now.open_run
+        before = state(self.header, path)
+        lost = before.open_run
         if lost and lost.run in self.tree.ended:
             lost = None  # the leaf was moved into a run that ended on its branch
         if lost:
@@ -295,7 +288,7 @@ class Session:
         if cause == "forked":
             found += settled(self.items, "left_call")
         else:
-            found += settled(self.items, "crashed_call", now.begun)
+            found += settled(self.items, "crashed_call", before.begun)
         if lost:
             found.append(close_run(path, lost, cause))
         if found:

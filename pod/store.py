@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
@@ -13,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from platformdirs import user_state_path
 
+from pod.clock import now
 from pod.codec import BadLine, decode, decode_header
 from pod.disk import chunks, failed, open_reading
 from pod.entries import AnyEntry, Header, ItemEntry, RunEnd, SessionInfo
@@ -26,7 +26,7 @@ from pod.errors import (
 )
 from pod.log import SessionLog, read_log
 from pod.scan import Record, read
-from pod.session import Session, timestamp
+from pod.session import Clock, Session
 from pod.tree import Tree, fork_lines
 from worker.items import UserText
 
@@ -62,19 +62,28 @@ class Listed(Struct, frozen=True):
 class Store:
     """The folder that the sessions of one user, or one project, are in."""
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        clock: Clock = now,
+        random: Random | None = None,
+    ) -> None:
         """Use the platform's state folder unless one is given (~ is the home)."""
         self.folder = Path(folder).expanduser() if folder else default_folder()
+        self._clock = clock
+        self._random = random or Random()
 
     def path(self, id: str) -> Path:
         """Return where the log of a session is."""
         return self.folder / f"{id}.jsonl"
 
-    def new_id(self, now: float, random: Random) -> str:
+    def new_id(self) -> str:
         """Return an id that is free: YYYYMMDD-HHMMSS-xxxx, in UTC."""
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+        day, _, time = self._clock().partition("T")
+        stamp = f"{day.replace('-', '')}-{time[:8].replace(':', '')}"
         while True:
-            id = f"{stamp}-{random.getrandbits(16):04x}"
+            id = f"{stamp}-{self._random.getrandbits(16):04x}"
             if not os.path.lexists(self.path(id)):
                 return id
 
@@ -114,9 +123,7 @@ class Store:
                 return found
         return None
 
-    def fork(
-        self, source: Path, leaf: str | None, *, now: float, random: Random
-    ) -> Path:
+    def fork(self, source: Path, leaf: str | None) -> Path:
         """Copy the path to *leaf* into a new session; return its log.
 
         The source is only read. Raises KeyError if it has no such entry,
@@ -132,8 +139,8 @@ class Store:
         tree.path(leaf)
         header = replace(
             found.header,
-            id=self.new_id(now, random),
-            at=timestamp(now),
+            id=self.new_id(),
+            at=self._clock(),
             parent_session=found.header.id,
         )
         fd = open_reading(source)
@@ -144,10 +151,10 @@ class Store:
                 for part in read(chunks(fd))
                 if isinstance(part, Record)
             )
-            ids = _ids(random)
+            ids = _ids(self._random)
             with SessionLog.create(path, header) as log:
                 log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
-            Session.open(path, cause="forked", random=random).close()
+            Session.open(path, cause="forked", clock=self._clock).close()
         except BaseException:
             path.unlink(missing_ok=True)
             raise
