@@ -1,0 +1,420 @@
+"""Folds an event stream of the Messages API into one response.
+
+What cannot be a whole, right answer is a ProviderError that says why; the
+blocks that were whole by then are in its failure. Nothing is guessed: a tool
+call whose arguments did not come whole is never complete.
+"""
+
+from collections import Counter
+
+from msgspec import DecodeError, Raw, Struct, json
+
+from worker.billing import Bill
+from worker.blocks import (
+    NULL,
+    Block,
+    GarbledError,
+    UnknownDelta,
+    is_server_tool,
+    open_block,
+    read,
+    read_delta,
+)
+from worker.client import (
+    Delta,
+    Failure,
+    FailureKind,
+    ProviderError,
+    Response,
+)
+from worker.items import FromModel
+from worker.sse import MAX_EVENT_BYTES, Sse, SseError, SseEvent
+
+_LIMIT_STOPS = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Stop reasons of an answer that may end in the middle of its last block."""
+
+_EXCERPT_BYTES = 300
+"""As much of a body that is no event stream as a message shows."""
+
+
+class _Error(Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _Event(Struct, frozen=True):
+    type: str = ""
+    index: int | None = None
+    message: Raw = NULL
+    content_block: Raw = NULL
+    delta: Raw = NULL
+    usage: Raw = NULL
+    error: Raw = NULL
+    request_id: Raw = NULL
+
+
+class _StopDetails(Struct, frozen=True):
+    explanation: str | None = None
+    category: str | None = None
+
+
+class _Ending(Struct, frozen=True):
+    """What ``message_start`` and ``message_delta`` both may say."""
+
+    stop_reason: str | None = None
+    stop_details: Raw = NULL
+
+
+class _Message(_Ending, frozen=True):
+    id: str | None = None
+    model: str | None = None
+    content: list[Raw] | None = None
+    usage: Raw = NULL
+
+
+class _Fallback(Struct, frozen=True):
+    model: str
+
+
+class _FallbackBlock(Struct, frozen=True, tag_field="type", tag="fallback"):
+    to: _Fallback
+
+
+_OURS = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "message",
+    }
+)
+"""Names of events whose data must be readable; "message" is a name left out."""
+
+_EVENTS = json.Decoder(_Event)
+
+
+_KINDS: dict[str, FailureKind] = {
+    "invalid_request_error": "invalid",
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "billing_error": "billing",
+    "not_found_error": "not_found",
+    "request_too_large": "payload_too_large",
+    "rate_limit_error": "rate_limit",
+    "overloaded_error": "overloaded",
+}
+"""The API's error types (its reference, "Errors"); any other is the server's."""
+
+
+def kind_of_error_type(error_type: str) -> FailureKind:
+    """Return the kind of failure an ``error.type`` of the API stands for."""
+    return _KINDS.get(error_type, "server")
+
+
+class Fold:
+    """Takes the bytes of one answer's stream and makes the response of them.
+
+    *request_id* is put into the response or the failure. *limit* is the size
+    of the largest event taken, in bytes. After a ProviderError it is spent.
+    """
+
+    def __init__(
+        self, *, request_id: str | None = None, limit: int = MAX_EVENT_BYTES
+    ) -> None:
+        self._request_id = request_id
+        self._sse = Sse(limit)
+        self._opening: bytes | None = b""
+        self._started: Raw = NULL
+        self._message_id = ""
+        self._model = ""
+        self._given: list[FromModel] = []
+        self._blocks: dict[int, Block] = {}
+        self._closed: set[int] = set()
+        self._bill = Bill()
+        self._stop_reason = ""
+        self._explanation: str | None = None
+        self._ignored: Counter[str] = Counter()
+        self._is_done = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether ``message_stop`` was seen; what comes after it is not read."""
+        return self._is_done
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Events and deltas of unknown kinds, and how many of each were left out.
+
+        A block with such deltas stays as it was without them.
+        """
+        return dict(self._ignored)
+
+    def feed(self, data: bytes) -> list[Delta]:
+        """Take the next bytes and return what listeners are told of them.
+
+        Raises ProviderError.
+        """
+        if self._is_done or self._is_document(data):
+            return []
+        deltas: list[Delta] = []
+        try:
+            for event in self._sse.feed(data):
+                self._take(event, deltas)
+        except (SseError, GarbledError) as error:
+            raise self._error("garbled", f"the stream is garbled: {error}") from error
+        return deltas
+
+    def end(self) -> Response:
+        """Return the response once the stream has ended.
+
+        Raises ProviderError where the stream is not a whole answer.
+        """
+        if not self._is_done:
+            self._take_rest()
+        if not self._is_done or not self._stop_reason:
+            what = "a stop reason" if self._is_done else "message_stop"
+            told = ", ".join(self._ignored)
+            after = f" (what came and is not known: {told})" if told else ""
+            raise self._error("truncated", f"the stream ended without {what}{after}")
+        try:
+            items = tuple(self._items())
+        except GarbledError as error:
+            raise self._error("garbled", f"the stream is garbled: {error}") from error
+        ran_tools = any(is_server_tool(item) for item in items)
+        return Response(
+            message_id=self._message_id,
+            model=self._model,
+            items=items,
+            stop_reason=self._stop_reason,
+            usage=self._bill.usage,
+            context_tokens=self._bill.context_tokens(has_server_tools=ran_tools),
+            request_id=self._request_id,
+            explanation=self._explanation,
+        )
+
+    def failure(
+        self, kind: FailureKind, message: str, *, status: int | None = None
+    ) -> Failure:
+        """Return a failure that has what the stream had told so far.
+
+        For the client, when the connection breaks or falls silent.
+        """
+        return Failure(
+            kind=kind,
+            message=message,
+            status=status,
+            request_id=self._request_id,
+            partial=tuple(self._partial()),
+            usage=self._bill.usage,
+        )
+
+    def _error(self, kind: FailureKind, message: str) -> ProviderError:
+        return ProviderError(self.failure(kind, message))
+
+    def _is_document(self, data: bytes) -> bool:
+        """Look at the first bytes: JSON or HTML is not taken for events."""
+        if self._opening is None:
+            return False
+        self._opening = (self._opening + data).lstrip(b"\xef\xbb\xbf \t\r\n")
+        if self._opening and self._opening[:1] not in b'{["<':
+            self._opening = None
+        elif len(self._opening) >= _EXCERPT_BYTES:
+            raise self._not_a_stream()
+        return bool(self._opening)
+
+    def _not_a_stream(self) -> ProviderError:
+        body = (self._opening or b"")[:_EXCERPT_BYTES].decode(errors="replace")
+        what = f"but: {body}" if body else "and no event at all"
+        return self._error("not_a_stream", f"the answer is no event stream, {what}")
+
+    def _take_rest(self) -> None:
+        """Take an event that only its last blank line is missing of."""
+        if self._opening:
+            raise self._not_a_stream()
+        try:
+            rest = self._sse.end()
+            if rest is not None and _is_event(rest.data):
+                self._take(rest, [])
+        except (SseError, GarbledError) as error:
+            raise self._error("garbled", f"the stream is garbled: {error}") from error
+        if not self._sse.has_fields:
+            raise self._not_a_stream()
+
+    def _take(self, event: SseEvent, deltas: list[Delta]) -> None:
+        if self._is_done:
+            return
+        try:
+            told = _EVENTS.decode(event.data.decode())
+        except (UnicodeDecodeError, DecodeError, RecursionError) as error:
+            excerpt = event.data[:_EXCERPT_BYTES].decode(errors="replace")
+            if event.event == "error":
+                message = f"the provider broke the answer off: {excerpt}"
+                raise self._error("server", message) from error
+            if event.event in _OURS:
+                raise GarbledError(f"{error} in {excerpt}") from error
+            self._ignore(f"event {event.event}")
+            return
+        name = "" if event.event == "message" else event.event
+        if name == "error" or (not told.type and told.error != NULL):
+            raise self._told_error(told)
+        self._fold(told.type or name, told, deltas)
+
+    def _fold(self, kind: str, told: _Event, deltas: list[Delta]) -> None:
+        match kind:
+            case "message_start":
+                self._start(told)
+            case "content_block_start":
+                self._start_block(told, deltas)
+            case "content_block_delta":
+                self._add(told, deltas)
+            case "content_block_stop":
+                self._open(told)
+                self._closed.add(told.index or 0)
+            case "message_delta":
+                self._require_start()
+                self._bill.add(told.usage)
+                if told.delta != NULL:
+                    self._note(read(told.delta, _Ending))
+            case "message_stop":
+                self._require_start()
+                self._is_done = True
+            case "error":
+                raise self._told_error(told)
+            case "ping":
+                pass
+            case "":
+                raise GarbledError("an event without a type")
+            case _:
+                self._ignore(f"event {kind}")
+
+    def _told_error(self, told: _Event) -> ProviderError:
+        error = _Error()
+        if told.error != NULL:
+            try:
+                error = json.decode(told.error, type=_Error)
+            except (DecodeError, RecursionError):
+                error = _Error(message=bytes(told.error).decode())
+        if told.request_id != NULL and self._request_id is None:
+            self._request_id = _string(told.request_id)
+        kind = error.type or ("" if told.type == "error" else told.type) or "error"
+        message = f"{kind} in the stream: {error.message or 'no message'}"
+        return self._error(kind_of_error_type(kind), message)
+
+    def _start(self, told: _Event) -> None:
+        if told.message == NULL:
+            raise GarbledError("message_start without a message")
+        if self._started != NULL:
+            if told.message == self._started:
+                return
+            raise GarbledError("message_start of another message before message_stop")
+        message = read(told.message, _Message)
+        self._started = told.message
+        self._message_id = message.id or ""
+        self._model = message.model or ""
+        self._bill.add(message.usage)
+        self._note(message)
+        for raw in message.content or ():
+            block, _ = open_block(raw, response=self._message_id, model=self._model)
+            item = block.finish(cut=False)
+            if item is not None:
+                self._given.append(item)
+
+    def _start_block(self, told: _Event, deltas: list[Delta]) -> None:
+        self._require_start()
+        if told.index is None or told.content_block == NULL:
+            raise GarbledError("content_block_start without index or content_block")
+        if told.index in self._blocks:
+            raise GarbledError(f"content block {told.index} starts a second time")
+        self._model = _fallback_model(told.content_block) or self._model
+        block, delta = open_block(
+            told.content_block, response=self._message_id, model=self._model
+        )
+        self._blocks[told.index] = block
+        if delta is not None:
+            deltas.append(delta)
+
+    def _add(self, told: _Event, deltas: list[Delta]) -> None:
+        block = self._open(told)
+        if told.delta == NULL:
+            raise GarbledError("content_block_delta without a delta")
+        more = read_delta(told.delta)
+        if isinstance(more, UnknownDelta):
+            self._ignore(f"delta {more.type}")
+        delta = block.add(more)
+        if delta is not None:
+            deltas.append(delta)
+
+    def _open(self, told: _Event) -> Block:
+        if told.index is None or told.index in self._closed:
+            raise GarbledError(f"{told.type} for content block {told.index}, not open")
+        block = self._blocks.get(told.index)
+        if block is None:
+            raise GarbledError(f"{told.type} for content block {told.index}, not open")
+        return block
+
+    def _note(self, ending: _Ending) -> None:
+        self._stop_reason = ending.stop_reason or self._stop_reason
+        if ending.stop_details == NULL:
+            return
+        try:
+            details = json.decode(ending.stop_details, type=_StopDetails)
+        except (DecodeError, RecursionError):
+            return
+        told = details.explanation or details.category
+        self._explanation = told or self._explanation
+
+    def _require_start(self) -> None:
+        if self._started == NULL:
+            raise GarbledError("the stream does not begin with message_start")
+
+    def _ignore(self, what: str) -> None:
+        self._ignored[what] += 1
+
+    def _items(self) -> list[FromModel]:
+        """Return everything that came, in the order of the blocks' indexes."""
+        items = list(self._given)
+        last = max(self._blocks, default=0)
+        for index, block in sorted(self._blocks.items()):
+            ended_here = index == last and self._stop_reason in _LIMIT_STOPS
+            item = block.finish(cut=ended_here or index not in self._closed)
+            if item is not None:
+                items.append(item)
+        return items
+
+    def _partial(self) -> list[FromModel]:
+        """Return the blocks that were whole, as far as they can be read."""
+        items = list(self._given)
+        for index in sorted(self._closed):
+            try:
+                item = self._blocks[index].finish(cut=False)
+            except GarbledError:
+                continue
+            if item is not None:
+                items.append(item)
+        return items
+
+
+def _is_event(data: bytes) -> bool:
+    try:
+        _EVENTS.decode(data.decode())
+    except (UnicodeDecodeError, DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _fallback_model(raw: Raw) -> str | None:
+    """The model that goes on with the answer, where *raw* says that one does."""
+    try:
+        return json.decode(raw, type=_FallbackBlock).to.model
+    except (DecodeError, RecursionError):
+        return None
+
+
+def _string(raw: Raw) -> str | None:
+    try:
+        return json.decode(raw, type=str)
+    except DecodeError:
+        return None
