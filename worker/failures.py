@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from worker.client import Failure, FailureKind
@@ -109,6 +110,33 @@ def classify(
         output_limit=reading.output_limit,
         should_retry=retry,
     )
+
+
+def reread(failure: Failure, head: bytes, headers: Mapping[str, str]) -> Failure:
+    """Look again at what a stream's reader called a failure.
+
+    An ``error`` event may be about an overflow or a limit, and a body that is
+    no event stream (*head* is its start) may be an error that came with 200.
+    """
+    match failure.kind:
+        case "not_a_stream":
+            found = classify(200, None, head.decode(errors="replace"), headers)
+            if found.kind == "server":  # it says nothing that we know
+                return failure
+            return msgspec.structs.replace(found, request_id=failure.request_id)
+        case "invalid" | "server":
+            found = classify(None, None, failure.message, headers)
+            if found.kind in {"invalid", "server"}:
+                return failure
+            return msgspec.structs.replace(
+                failure,
+                kind=found.kind,
+                prompt_tokens=found.prompt_tokens,
+                window_tokens=found.window_tokens,
+                output_limit=found.output_limit,
+            )
+        case _:
+            return failure
 
 
 def describe(
