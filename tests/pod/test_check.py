@@ -1,5 +1,3 @@
-from pathlib import PurePath
-
 import pytest
 from msgspec.structs import replace
 
@@ -19,15 +17,15 @@ from pod.toml_positions import Position
 
 
 def folder(path: str, name: str = "") -> Place:
-    return Place(name or path, PurePath(path), "folder")
+    return Place(name or path, path, "folder")
 
 
 def file(path: str, name: str = "") -> Place:
-    return Place(name or path, PurePath(path), "file")
+    return Place(name or path, path, "file")
 
 
 def missing(path: str, name: str = "") -> Place:
-    return Place(name or path, PurePath(path), "missing")
+    return Place(name or path, path, "missing")
 
 
 FINE = Facts(
@@ -228,6 +226,17 @@ def test_what_the_pod_starts_from_in_a_write_root_is_a_warning_each() -> None:
     assert texts == [
         f'"{name}" ("/work/{name}") lies in the write root "/work": the model\'s tools could change what the Pod does when it is started again'
         for name in ("pod.toml", "p.md", "t.py")
+    ]
+
+
+def test_everything_is_in_the_root_of_all_roots() -> None:
+    facts = replace(FINE, read_roots=(folder("/"),), write_roots=(folder("/"),))
+
+    findings = check(Manifest(session=SessionTable(dir="/state")), facts)
+
+    assert [(finding.level, finding.key) for finding in findings] == [
+        ("error", "session.dir"),
+        ("warning", "permissions.write_roots"),
     ]
 
 

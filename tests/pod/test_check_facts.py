@@ -38,14 +38,14 @@ def test_roots_are_in_the_working_folder_and_files_beside_the_manifest(
 
     assert gathered == Facts(
         read_roots=(
-            Place(".", work, "folder"),
-            Place("../pods/t.py", pods / "t.py", "file"),
+            Place(".", str(work), "folder"),
+            Place("../pods/t.py", str(pods / "t.py"), "file"),
         ),
-        write_roots=(Place(".", work, "folder"),),
-        session_dir=Place("log", pods / "log", "missing"),
-        manifest=Place("pod.toml", pods / "pod.toml", "file"),
-        system_file=Place("p.md", pods / "p.md", "missing"),
-        python=(Place("t.py", pods / "t.py", "file"),),
+        write_roots=(Place(".", str(work), "folder"),),
+        session_dir=Place("log", str(pods / "log"), "missing"),
+        manifest=Place("pod.toml", str(pods / "pod.toml"), "file"),
+        system_file=Place("p.md", str(pods / "p.md"), "missing"),
+        python=(Place("t.py", str(pods / "t.py"), "file"),),
         window=5,
         is_price_known=False,
     )
@@ -57,7 +57,7 @@ def test_without_a_manifest_the_given_facts_count(tmp_path: Path) -> None:
     gathered = facts(load(None, [], tmp_path), tmp_path)
 
     state = tmp_path / "state"
-    assert gathered.session_dir == Place(str(state), state, "missing")
+    assert gathered.session_dir == Place(str(state), str(state), "missing")
     assert (gathered.manifest, gathered.system_file, gathered.python) == (
         None,
         None,
@@ -79,7 +79,7 @@ def test_symlinks_are_followed_so_that_none_hides_a_place(tmp_path: Path) -> Non
 
     gathered = facts(replace(loaded, folder=tmp_path), tmp_path)
 
-    assert [(place.path, place.kind) for place in gathered.read_roots] == [
+    assert [(Path(place.path), place.kind) for place in gathered.read_roots] == [
         (tmp_path, "folder"),
         (tmp_path / "real" / "a", "missing"),
         (tmp_path / "loop", "missing"),
