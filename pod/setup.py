@@ -3,24 +3,27 @@
 import os
 import platform
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from decimal import Decimal
 from math import ceil
 from pathlib import Path
 from random import Random
 
 from msgspec import Raw, Struct
-from tools.bash import Bash
-from tools.file_tools import file_tools
-from tools.scope import Scope
 
 from pod.check import check, finding_line
 from pod.check_facts import gather
+from pod.disk import make_folder
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
-from pod.load_manifest import Loaded, system_text
+from pod.load_manifest import Loaded, resolved, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.pod import Bounds
@@ -29,17 +32,23 @@ from pod.store import Store
 from pod.version import VERSION
 from prompts import load
 from tools.base import Tool
+from tools.bash import Bash
+from tools.file_tools import file_tools
+from tools.scope import Scope
 from tools.spill import SpillFolder
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
+from worker.keys import find_key, missing_key
 from worker.known_models import resolve
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
+from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
-from worker.tokens import Counter, factor_for
+from worker.scripted import ScriptedClient
+from worker.tokens import factor_for
 from worker.usage import Usage
 from worker.wire import Cache
 
@@ -71,10 +80,10 @@ class Parts(Struct, frozen=True):
 
         Raises SetupError for a tool that cannot be had.
         """
-        counter = O200k()
-        tools = open_tools(self, session.files)
-        async with self.open_client() as client:
-            yield _setup(self, client, tools, counter, session)
+        with open_scope(self, session.files) as scope:
+            tools = open_tools(self, scope)
+            async with self.open_client() as client:
+                yield _setup(self, client, tools, session)
 
 
 def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -> Parts:
@@ -153,37 +162,78 @@ def is_price_known(manifest: Manifest) -> bool:
 def _client_of(manifest: Manifest) -> OpenClient:
     table = manifest.model
     if table.provider == "scripted":
-        return _scripted(table.id)
-    from worker.anthropic_client import missing_key
-
-    if failure := missing_key(os.environ, table.base_url, table.api_key_env):
+        policy = scripted_policy(table.id)
+        model = model_of(manifest)
+        return lambda: ScriptedClient(policy, model)
+    name = table.api_key_env
+    if failure := missing_key(os.environ, table.base_url, name=name):
         raise SetupError(failure.message, Exit.AUTH)
 
     def open_client() -> AbstractAsyncContextManager[Client]:
         from worker.anthropic_client import AnthropicClient
 
         return AnthropicClient(
-            api_key=os.environ.get(table.api_key_env),
+            api_key=find_key(os.environ, table.base_url, name=name),
             base_url=table.base_url,
-            idle_seconds=manifest.retry.idle_timeout,
+            idle_timeout=manifest.retry.idle_timeout,
         )
 
     return open_client
 
 
-def open_tools(parts: Parts, spill: Path) -> list[Tool]:
-    """Return the manifest's tools; *spill* is readable beside its read roots.
+def scripted_policy(name: str) -> Policy:
+    """Return the policy that ``provider = "scripted"`` names by ``model.id``.
+
+    Raises SetupError for a name that is none.
+    """
+    if name == "echo":
+        return Echo("bash", times=3, arguments='{"command": "true"}')
+    if name == "survey":
+        from pod.survey import Survey
+
+        return Survey()
+    raise SetupError(
+        f'[model] id = "{name}": with provider = "scripted" it names a policy,'
+        ' "echo" or "survey"'
+    )
+
+
+@contextmanager
+def open_scope(parts: Parts, spill: Path) -> Iterator[Scope]:
+    """Open the manifest's roots, and *spill* for reading the long outputs in it.
+
+    Raises SetupError for a root that is no folder.
+    """
+    permissions = parts.manifest.permissions
+    make_folder(spill)
+    try:
+        scope = Scope(
+            read_roots=[
+                *(resolved(root, parts.cwd) for root in permissions.read_roots),
+                spill,
+            ],
+            write_roots=[resolved(root, parts.cwd) for root in permissions.write_roots],
+            cwd=parts.cwd,
+        )
+    except OSError as error:
+        raise SetupError(
+            f"[permissions] a root cannot be opened: {error.filename}: {error.strerror}"
+        ) from error
+    try:
+        yield scope
+    finally:
+        scope.close()
+        with suppress(OSError):  # not empty: something was spilled
+            spill.rmdir()
+
+
+def open_tools(parts: Parts, scope: Scope) -> list[Tool]:
+    """Return the manifest's tools, the file tools within *scope*.
 
     Raises SetupError for a Python function that cannot be loaded, or a name
     that two tools have.
     """
     manifest = parts.manifest
-    permissions = manifest.permissions
-    scope = Scope(
-        read_roots=[*permissions.read_roots, str(spill)],
-        write_roots=permissions.write_roots,
-        cwd=parts.cwd,
-    )
     tools: list[Tool] = list(file_tools(scope, manifest.tools.builtin))
     if "bash" in manifest.tools.builtin:
         tools.append(Bash(parts.cwd, default_timeout=manifest.tools.bash_timeout))
@@ -217,10 +267,10 @@ def _setup(
     parts: Parts,
     client: Client,
     tools: Sequence[Tool],
-    counter: Counter,
     session: Session,
 ) -> Setup:
     manifest = parts.manifest
+    counter = O200k()
     factor = factor_for(parts.model.id)
     return Setup(
         client=client,

@@ -1,17 +1,16 @@
 """Which session a run is on: a new one, an old one, a copy of one."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from random import Random
 
 from msgspec import Struct
 
 from pod.cli.failing import UsageError
+from pod.clock import now
 from pod.entries import FORMAT, AnyEntry, Header, ModelChange, PromptChange
 from pod.log import read_log
-from pod.session import Session, timestamp
+from pod.session import Session
 from pod.setup import Parts
 from pod.tree import Tree
 
@@ -54,13 +53,13 @@ def _opened(choice: Choice, parts: Parts) -> Session:
         path = _existing(choice, parts)
         if choice.fork:
             leaf = Tree(read_log(path).entries).leaf
-            path = parts.store.fork(path, leaf, now=time.time(), random=Random())
+            path = parts.store.fork(path, leaf)
         return Session.open(path, durability=parts.manifest.session.durability)
-    id = parts.store.new_id(time.time(), Random())
+    id = parts.store.new_id()
     header = Header(
         format=FORMAT,
         id=id,
-        at=timestamp(time.time()),
+        at=now(),
         cwd=str(parts.cwd),
         system=parts.system,
         pod=parts.manifest.pod.name,

@@ -63,7 +63,7 @@ def list_all(
     store = _store(manifest, settings, cwd)
     found = [
         one
-        for one in store.list()
+        for one in store.sessions()
         if everywhere or one.header is None or one.header.cwd == str(cwd)
     ]
     if as_json:
