@@ -33,6 +33,9 @@ from worker.sse import MAX_EVENT_BYTES, Sse, SseError, SseEvent
 _LIMIT_STOPS = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons of an answer that may end in the middle of its last block."""
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before a body: a byte order mark, white space."""
+
 _EXCERPT_BYTES = 300
 """As much of a body that is no event stream as a message shows."""
 
@@ -126,7 +129,7 @@ class Fold:
     ) -> None:
         self._request_id = request_id
         self._sse = Sse(limit)
-        self._opening: bytes | None = b""
+        self._first = b""
         self._started: Raw = NULL
         self._message_id = ""
         self._model = ""
@@ -164,7 +167,7 @@ class Fold:
             for event in self._sse.feed(data):
                 self._take(event, deltas)
         except (SseError, GarbledError) as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
+            raise self._garbled(error) from error
         return deltas
 
     def end(self) -> Response:
@@ -181,9 +184,9 @@ class Fold:
             raise self._error("truncated", f"the stream ended without {what}{after}")
         try:
             items = tuple(self._items())
+            ran_tools = any(is_server_tool(item) for item in items)
         except GarbledError as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
-        ran_tools = any(is_server_tool(item) for item in items)
+            raise self._garbled(error) from error
         return Response(
             message_id=self._message_id,
             model=self._model,
@@ -214,32 +217,32 @@ class Fold:
     def _error(self, kind: FailureKind, message: str) -> ProviderError:
         return ProviderError(self.failure(kind, message))
 
+    def _garbled(self, error: SseError | GarbledError) -> ProviderError:
+        return self._error("garbled", f"the stream is garbled: {error}")
+
     def _is_document(self, data: bytes) -> bool:
         """Look at the first bytes: JSON or HTML is not taken for events."""
-        if self._opening is None:
-            return False
-        self._opening = (self._opening + data).lstrip(b"\xef\xbb\xbf \t\r\n")
-        if self._opening and self._opening[:1] not in b'{["<':
-            self._opening = None
-        elif len(self._opening) >= _EXCERPT_BYTES:
+        if len(self._first) < _EXCERPT_BYTES:
+            self._first = (self._first + data).lstrip(_BLANK)[:_EXCERPT_BYTES]
+        is_document = self._first.startswith((b"{", b"[", b"<", b'"'))
+        if is_document and len(self._first) == _EXCERPT_BYTES:
             raise self._not_a_stream()
-        return bool(self._opening)
+        return is_document
 
     def _not_a_stream(self) -> ProviderError:
-        body = (self._opening or b"")[:_EXCERPT_BYTES].decode(errors="replace")
-        what = f"but: {body}" if body else "and no event at all"
-        return self._error("not_a_stream", f"the answer is no event stream, {what}")
+        body = self._first.decode(errors="replace") or "nothing at all"
+        return self._error("not_a_stream", f"the answer is no event stream but: {body}")
 
     def _take_rest(self) -> None:
         """Take an event that only its last blank line is missing of."""
-        if self._opening:
+        if self._is_document(b""):
             raise self._not_a_stream()
         try:
             rest = self._sse.end()
             if rest is not None and _is_event(rest.data):
                 self._take(rest, [])
         except (SseError, GarbledError) as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
+            raise self._garbled(error) from error
         if not self._sse.has_fields:
             raise self._not_a_stream()
 
@@ -265,14 +268,14 @@ class Fold:
     def _fold(self, kind: str, told: _Event, deltas: list[Delta]) -> None:
         match kind:
             case "message_start":
-                self._start(told)
+                self._start(told, deltas)
             case "content_block_start":
                 self._start_block(told, deltas)
             case "content_block_delta":
                 self._add(told, deltas)
             case "content_block_stop":
-                self._open(told)
-                self._closed.add(told.index or 0)
+                index, _ = self._open(told)
+                self._closed.add(index)
             case "message_delta":
                 self._require_start()
                 self._bill.add(told.usage)
@@ -303,7 +306,7 @@ class Fold:
         message = f"{kind} in the stream: {error.message or 'no message'}"
         return self._error(kind_of_error_type(kind), message)
 
-    def _start(self, told: _Event) -> None:
+    def _start(self, told: _Event, deltas: list[Delta]) -> None:
         if told.message == NULL:
             raise GarbledError("message_start without a message")
         if self._started != NULL:
@@ -317,7 +320,9 @@ class Fold:
         self._bill.add(message.usage)
         self._note(message)
         for raw in message.content or ():
-            block, _ = open_block(raw, response=self._message_id, model=self._model)
+            block, delta = open_block(raw, response=self._message_id, model=self._model)
+            if delta is not None:
+                deltas.append(delta)
             item = block.finish(cut=False)
             if item is not None:
                 self._given.append(item)
@@ -337,7 +342,7 @@ class Fold:
             deltas.append(delta)
 
     def _add(self, told: _Event, deltas: list[Delta]) -> None:
-        block = self._open(told)
+        _, block = self._open(told)
         if told.delta == NULL:
             raise GarbledError("content_block_delta without a delta")
         more = read_delta(told.delta)
@@ -347,13 +352,12 @@ class Fold:
         if delta is not None:
             deltas.append(delta)
 
-    def _open(self, told: _Event) -> Block:
-        if told.index is None or told.index in self._closed:
-            raise GarbledError(f"{told.type} for content block {told.index}, not open")
-        block = self._blocks.get(told.index)
-        if block is None:
-            raise GarbledError(f"{told.type} for content block {told.index}, not open")
-        return block
+    def _open(self, told: _Event) -> tuple[int, Block]:
+        if told.index is not None and told.index not in self._closed:
+            block = self._blocks.get(told.index)
+            if block is not None:
+                return told.index, block
+        raise GarbledError(f"{told.type} for content block {told.index}, not open")
 
     def _note(self, ending: _Ending) -> None:
         self._stop_reason = ending.stop_reason or self._stop_reason
