@@ -7,7 +7,7 @@ call whose arguments did not come whole is never complete.
 
 from collections import Counter
 
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, Raw, Struct, json, structs
 
 from worker.billing import Bill
 from worker.blocks import (
@@ -27,6 +27,7 @@ from worker.client import (
     ProviderError,
     Response,
 )
+from worker.failures import classify
 from worker.items import FromModel
 from worker.sse import MAX_EVENT_BYTES, Sse, SseError, SseEvent
 
@@ -40,11 +41,6 @@ _EXCERPT_BYTES = 300
 """As much of a body that is no event stream as a message shows."""
 
 
-class _Error(Struct, frozen=True):
-    type: str = ""
-    message: str = ""
-
-
 class _Event(Struct, frozen=True):
     type: str = ""
     index: int | None = None
@@ -53,7 +49,6 @@ class _Event(Struct, frozen=True):
     delta: Raw = NULL
     usage: Raw = NULL
     error: Raw = NULL
-    request_id: Raw = NULL
 
 
 class _StopDetails(Struct, frozen=True):
@@ -97,24 +92,6 @@ _OURS = frozenset(
 """Names of events whose data must be readable; "message" is a name left out."""
 
 _EVENTS = json.Decoder(_Event)
-
-
-_KINDS: dict[str, FailureKind] = {
-    "invalid_request_error": "invalid",
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "billing",
-    "not_found_error": "not_found",
-    "request_too_large": "payload_too_large",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-}
-"""The API's error types (its reference, "Errors"); any other is the server's."""
-
-
-def kind_of_error_type(error_type: str) -> FailureKind:
-    """Return the kind of failure an ``error.type`` of the API stands for."""
-    return _KINDS.get(error_type, "server")
 
 
 class Fold:
@@ -252,18 +229,19 @@ class Fold:
         try:
             told = _EVENTS.decode(event.data.decode())
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
-            excerpt = event.data[:_EXCERPT_BYTES].decode(errors="replace")
             if event.event == "error":
-                message = f"the provider broke the answer off: {excerpt}"
-                raise self._error("server", message) from error
+                raise self._told_error(event.data) from error
             if event.event in _OURS:
+                excerpt = event.data[:_EXCERPT_BYTES].decode(errors="replace")
                 raise GarbledError(f"{error} in {excerpt}") from error
             self._ignore(f"event {event.event}")
             return
         name = "" if event.event == "message" else event.event
-        if name == "error" or (not told.type and told.error != NULL):
-            raise self._told_error(told)
-        self._fold(told.type or name, told, deltas)
+        kind = told.type or name
+        if "error" in {name, kind} or (not kind and told.error != NULL):
+            is_bare = told.error == NULL and told.type != "error"
+            raise self._told_error(event.data, told.type if is_bare else None)
+        self._fold(kind, told, deltas)
 
     def _fold(self, kind: str, told: _Event, deltas: list[Delta]) -> None:
         match kind:
@@ -284,8 +262,6 @@ class Fold:
             case "message_stop":
                 self._require_start()
                 self._is_done = True
-            case "error":
-                raise self._told_error(told)
             case "ping":
                 pass
             case "":
@@ -293,18 +269,16 @@ class Fold:
             case _:
                 self._ignore(f"event {kind}")
 
-    def _told_error(self, told: _Event) -> ProviderError:
-        error = _Error()
-        if told.error != NULL:
-            try:
-                error = json.decode(told.error, type=_Error)
-            except (DecodeError, RecursionError):
-                error = _Error(message=bytes(told.error).decode())
-        if told.request_id != NULL and self._request_id is None:
-            self._request_id = _string(told.request_id)
-        kind = error.type or ("" if told.type == "error" else told.type) or "error"
-        message = f"{kind} in the stream: {error.message or 'no message'}"
-        return self._error(kind_of_error_type(kind), message)
+    def _told_error(self, data: bytes, error_type: str | None = None) -> ProviderError:
+        found = classify(None, error_type, data.decode(errors="replace"), {})
+        return ProviderError(
+            structs.replace(
+                found,
+                request_id=self._request_id or found.request_id,
+                partial=tuple(self._partial()),
+                usage=self._bill.usage,
+            )
+        )
 
     def _start(self, told: _Event, deltas: list[Delta]) -> None:
         if told.message == NULL:
@@ -414,11 +388,4 @@ def _fallback_model(raw: Raw) -> str | None:
     try:
         return json.decode(raw, type=_FallbackBlock).to.model
     except (DecodeError, RecursionError):
-        return None
-
-
-def _string(raw: Raw) -> str | None:
-    try:
-        return json.decode(raw, type=str)
-    except DecodeError:
         return None

@@ -367,7 +367,7 @@ def test_an_error_event_fails_as_its_type_says(
 
     assert failure == Failure(
         kind=kind,
-        message=f"{error_type} in the stream: why",
+        message=f"{error_type}: why (request id req_1)",
         request_id="req_1",
         partial=(said("a"),),
         usage=Usage(input=5, output=1),
@@ -391,6 +391,17 @@ def test_an_error_event_fails_as_its_type_says(
 def test_errors_of_other_shapes_are_errors_too(told: bytes, kind: FailureKind) -> None:
     assert failure_of(started() + told + b"\n\n" + stopped()).kind == kind
     assert failure_of(told).kind in {kind, "truncated"}
+
+
+def test_an_error_event_about_the_window_is_an_overflow() -> None:
+    message = "prompt is too long: 210000 tokens > 200000 maximum"
+    error = {"type": "invalid_request_error", "message": message}
+
+    failure = failure_of(started() + event("error", error=error))
+
+    assert failure.kind == "overflow"
+    assert (failure.prompt_tokens, failure.window_tokens) == (210_000, 200_000)
+    assert failure.usage == Usage(input=5, output=1)
 
 
 # Streams that make no sense.
