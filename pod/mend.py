@@ -78,6 +78,7 @@ class Mend:
 
     def _record(self, record: Record) -> Iterator[bytes]:
         entry = record.entry
+        self._gap(record)
         raw = hash(record.raw)
         if self._raw.setdefault(entry.id, raw) == raw and entry.id in self._ids:
             self.report.append(f"Line {record.line}: entry {entry.id} again; left out.")
@@ -104,16 +105,19 @@ class Mend:
         yield rewrite(record.raw, {}, **changes) if changes else record.raw + b"\n"
 
     def _count(self, record: Record, changes: dict[str, object]) -> None:
+        self._seq += 1
+        if record.entry.seq != self._seq:
+            changes["seq"] = self._seq
+
+    def _gap(self, record: Record) -> None:
+        """Report entries that are missing before this one."""
         seq = record.entry.seq
         if seq > self._old_seq + 1:
             self.report.append(
                 f"Line {record.line}: {seq - self._old_seq - 1} entries before it are"
                 f" missing (seq {self._old_seq + 1} to {seq - 1})."
             )
-        self._old_seq = seq
-        self._seq += 1
-        if seq != self._seq:
-            changes["seq"] = self._seq
+        self._old_seq = max(seq, self._old_seq)
 
     def _resolve(self, record: Record, old: str | None, what: str) -> str | None:
         """Return the new id of an entry that came before, or who stands in for it."""

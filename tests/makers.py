@@ -11,8 +11,11 @@ from worker.items import (
     ToolResult,
     UserText,
 )
+from worker.model import Model
 
 MODEL_ID = "claude-test-1"
+
+MODEL = Model(provider="scripted", id=MODEL_ID, window=200_000, max_tokens=8_000)
 
 
 def history(*items: Item) -> list[Item]:

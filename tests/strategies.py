@@ -71,27 +71,24 @@ def images() -> st.SearchStrategy[tuple[Image, ...]]:
     return st.lists(image, max_size=2).map(tuple)
 
 
-def users() -> st.SearchStrategy[UserText]:
-    return st.builds(UserText, texts(), images(), st.booleans())
-
-
-def systems() -> st.SearchStrategy[SystemText]:
-    return st.builds(SystemText, texts())
+Words = st.SearchStrategy[str]
 
 
 @st.composite
-def _answers(draw: st.DrawFn, call: ToolCall) -> ToolResult:
+def _answers(draw: st.DrawFn, call: ToolCall, words: Words) -> ToolResult:
     return ToolResult(
         call_id=call.call_id,
-        summary=draw(texts()),
-        content=draw(st.none() | texts()),
+        summary=draw(words),
+        content=draw(st.none() | words),
         is_error=draw(st.booleans()),
         images=draw(images()),
     )
 
 
 @st.composite
-def _responses(draw: st.DrawFn, name: str, *, calls: int, reasons: bool) -> list[Item]:
+def _responses(
+    draw: st.DrawFn, name: str, words: Words, *, calls: int, reasons: bool
+) -> list[Item]:
     """One response with this many calls, and their results."""
     said: list[FromModel] = []
     if reasons:
@@ -110,7 +107,7 @@ def _responses(draw: st.DrawFn, name: str, *, calls: int, reasons: bool) -> list
         match kind:
             case "text":
                 extra = draw(st.sampled_from(EXTRAS))
-                said.append(AssistantText(draw(texts()), name, extra))
+                said.append(AssistantText(draw(words), name, extra))
             case "server_tool":
                 at = f"srv_{name}_{number}"
                 used = f'{{"type":"server_tool_use","id":"{at}","name":"web_search"}}'
@@ -131,28 +128,31 @@ def _responses(draw: st.DrawFn, name: str, *, calls: int, reasons: bool) -> list
     ]
     late = [Reasoning(draw(plain()), name, MODEL_ID, signature="late")]
     after = late if reasons and draw(st.booleans()) else []
-    return [*said, *made, *after, *[draw(_answers(call)) for call in made]]
+    return [*said, *made, *after, *[draw(_answers(call, words)) for call in made]]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Item]:
+def histories(draw: st.DrawFn, *, is_hostile: bool = True) -> list[Item]:
     """Return a whole legal history: no faults, every call answered.
 
     Reasoning, where there is any, begins every tool loop, as the API has it.
+    Without *is_hostile* all texts have words and are well-formed.
     """
-    items: list[Item] = list(draw(st.lists(systems(), max_size=2)))
+    words = texts() if is_hostile else plain()
+    system = st.builds(SystemText, words)
+    user = st.builds(UserText, words, images(), st.booleans())
+    items: list[Item] = list(draw(st.lists(system, max_size=2)))
     reasons = draw(st.booleans())
     for turn in range(draw(st.integers(0, 4))):
-        items += draw(st.lists(users() | systems(), max_size=3))
-        steps = draw(st.lists(st.integers(0, 3), max_size=4))
+        items += draw(st.lists(user | system, max_size=3))
         goes_on = False  # whether the response before made calls
-        for step, calls in enumerate(steps):
+        for step, calls in enumerate(draw(st.lists(st.integers(0, 3), max_size=4))):
             leads = reasons and (not goes_on or draw(st.booleans()))
             goes_on = calls > 0
             name = f"{turn}_{step}"
-            items += draw(_responses(name, calls=calls, reasons=leads))
+            items += draw(_responses(name, words, calls=calls, reasons=leads))
             if calls and draw(st.booleans()):
-                items.append(draw(systems()))
+                items.append(draw(system))
     return items
 
 

@@ -4,7 +4,8 @@ The policies themselves are in policy.py; their names are given again here,
 where those look who play a model.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import trio
@@ -79,10 +80,8 @@ class ScriptedClient:
     ) -> Response:
         """Answer *request*, telling deltas as a stream would."""
         await trio.lowlevel.checkpoint()
-        try:
+        with _told_as_failures():
             admitted = self._engine.admit(encode_request(request))
-        except Refused as refused:
-            raise ProviderError(failure_of(refused.refusal)) from None
         fold = Fold()
         for event in stream_of(self._engine.answer(admitted, request)):
             for delta in fold.feed(event):
@@ -93,10 +92,18 @@ class ScriptedClient:
     async def count_tokens(self, request: Request) -> int:
         """Count *request*'s prompt as its usage would."""
         await trio.lowlevel.checkpoint()
-        try:
+        with _told_as_failures():
             return self._engine.count(encode_count(request))
-        except Refused as refused:
-            raise ProviderError(failure_of(refused.refusal)) from None
+
+
+@contextmanager
+def _told_as_failures() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise ProviderError(failure_of(refused.refusal)) from None
+    except UnicodeEncodeError as error:
+        raise ProviderError(Failure("invalid", f"not Unicode: {error}")) from None
 
 
 def failure_of(refusal: Refusal) -> Failure:

@@ -80,6 +80,12 @@ def test_a_whole_table_inline_is_fine_in_a_file() -> None:
     assert merged.sources["model.id"] == Source("pod.toml", Position(1, 10))
 
 
+def test_every_key_has_a_source_and_nothing_else_has() -> None:
+    merged = merge(b"[tools]\nbuiltin = ['bash', 'grep']", "pod.toml", [])
+
+    assert merged.sources.keys() == merge(None, "", []).sources.keys()
+
+
 def test_sources_for_messages_and_for_comments() -> None:
     file = Source("pod.toml", Position(12, 3))
     override = Source("-c model.id=x")

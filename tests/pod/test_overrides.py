@@ -3,7 +3,7 @@ from hypothesis import given, strategies as st
 
 from pod.manifest import Manifest
 from pod.manifest_errors import tables_of
-from pod.overrides import Override, OverrideError, parse_override
+from pod.overrides import Override, OverrideError, parse_override, place
 
 TABLES = tables_of(Manifest)
 
@@ -69,11 +69,16 @@ def test_what_is_no_override_says_why(text: str, reason: str) -> None:
     assert str(caught.value) == reason
 
 
+def test_messages_repeat_no_api_key_and_no_long_text() -> None:
+    assert place("model.api_key=sk-ant-secret_1") == "-c model.api_key=sk-…"
+    assert place("x" * 99) == f"-c {'x' * 80}…"
+
+
 @given(st.text(alphabet="model.id=\"'[]{}\\\n 1#\udcff\u2028", max_size=30))
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     try:
-        place = parse_override(text, TABLES).place
+        said = parse_override(text, TABLES).place
     except OverrideError as error:
-        place = str(error)
+        said = str(error)
 
-    assert len(place.splitlines()) == 1
+    assert len(said.splitlines()) == 1

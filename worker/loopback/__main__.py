@@ -22,7 +22,11 @@ def main(arguments: list[str] | None = None) -> int:
         faults = parse_faults(told.faults)
     except ValueError as error:
         parser.error(str(error))
-    return trio.run(_run, told, faults)
+    try:
+        return trio.run(_run, told, faults)
+    except OSError as error:
+        sys.stderr.write(f"cannot listen on port {told.port}: {error.strerror}\n")
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,7 +65,7 @@ async def _run(told: argparse.Namespace, faults: Faults) -> int:
     )
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with serving as server:
-            sys.stdout.write(f"{server.port}\n")
+            sys.stdout.write(f"{server.base_url.rpartition(':')[2]}\n")
             sys.stdout.flush()
             async for _ in signals:
                 break

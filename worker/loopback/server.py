@@ -71,39 +71,33 @@ class Received(Struct, frozen=True):
 class Server:
     """A server that runs; ``serve`` makes one.
 
-    *received* has every request, in the order in which they had come whole.
+    *base_url* has no slash at its end. *received* has every request, in the
+    order in which they had come whole.
     """
 
     def __init__(
-        self, engine: Engine, *, api_key: str, faults: Faults, interleave: bool
+        self,
+        engine: Engine,
+        base_url: str,
+        *,
+        api_key: str,
+        faults: Faults,
+        interleave: bool,
     ) -> None:
         self._engine = engine
         self._api_key = api_key
         self._faults = faults
         self._interleave = interleave
+        self.base_url = base_url
         self.received: list[Received] = []
-        self.port = 0
-        self.base_url = ""
 
     @property
     def requests(self) -> list[Received]:
         """The calls of ``POST /v1/messages`` so far, refused ones included."""
         return [received for received in self.received if received.is_call]
 
-    async def run(
-        self,
-        host: str,
-        port: int,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve until cancelled; started once *base_url* is known."""
-        listeners = await trio.open_tcp_listeners(port, host=host)
-        self.port = listeners[0].socket.getsockname()[1]
-        self.base_url = f"http://{host}:{self.port}"
-        task_status.started()
-        await trio.serve_listeners(self._connection, listeners)
-
-    async def _connection(self, stream: trio.SocketStream) -> None:
+    async def talk_to(self, stream: trio.SocketStream) -> None:
+        """Serve one connection until it ends."""
         talk = _Talk(stream)
         try:
             while (request := await talk.receive_request()) is not None:
@@ -115,7 +109,8 @@ class Server:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has gone
         finally:
-            await trio.aclose_forcefully(stream)
+            # Not aclose(): a checkpoint here could replace what is on its way.
+            stream.socket.close()
 
     async def _exchange(self, talk: "_Talk", head: h11.Request) -> None:
         body = await talk.receive_body()
@@ -323,12 +318,20 @@ async def serve(
     *models* are the models there are (None: every ``claude-…`` id, with
     *window* tokens), *key* signs thinking, *interleave* mixes the blocks of
     parallel calls in a stream. Port 0 takes a free one: see ``base_url``.
+    Raises OSError where the port is taken.
     """
-    engine = Engine(policy, models=models, window=window, key=key)
-    server = Server(engine, api_key=api_key, faults=faults, interleave=interleave)
+    listeners = await trio.open_tcp_listeners(port, host=host)
+    taken = listeners[0].socket.getsockname()[1]
+    server = Server(
+        Engine(policy, models=models, window=window, key=key),
+        f"http://{host}:{taken}",
+        api_key=api_key,
+        faults=faults,
+        interleave=interleave,
+    )
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:
-        await nursery.start(server.run, host, port)
+        nursery.start_soon(trio.serve_listeners, server.talk_to, listeners)
         try:
             yield server
         except Exception as error:  # noqa: BLE001  raised again below, bare

@@ -1,8 +1,9 @@
 """Signatures of thinking, so that a block that was changed is found out.
 
 The real API's signatures are opaque. Ours are two MACs: one of the model and
-the text, one of the first. The second tells a text that was changed (the
-signature is ours, but not of this text) from a signature that never was ours.
+the text, one of the model and the first. The second tells a text that was
+changed (the signature is ours, but not of this text) from a signature that is
+not ours or another model's.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ _SIZE = hashlib.sha256().digest_size
 def sign(key: bytes, model: str, text: str) -> str:
     """Sign *text*, thought by *model*; the signature is base64."""
     first = _mac(key, model, text)
-    return b64encode(first + _mac(key, "", first.hex())).decode()
+    return b64encode(first + _mac(key, model, first.hex())).decode()
 
 
 Verdict = Literal["valid", "changed", "foreign"]
@@ -30,7 +31,7 @@ def check(key: bytes, model: str, text: str, signature: str) -> Verdict:
     except (Error, ValueError):
         return "foreign"
     first, second = raw[:_SIZE], raw[_SIZE:]
-    if not hmac.compare_digest(second, _mac(key, "", first.hex())):
+    if not hmac.compare_digest(second, _mac(key, model, first.hex())):
         return "foreign"
     ours = hmac.compare_digest(first, _mac(key, model, text))
     return "valid" if ours else "changed"
