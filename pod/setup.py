@@ -252,14 +252,14 @@ def _python_tools(parts: Parts) -> list[Tool]:
     specs: Sequence[str] = parts.manifest.tools.python
     if not specs:
         return []
-    from tools.python_function import LoadError, load as load_function
+    from tools.python_function import FunctionError, load as load_function
 
     tools: list[Tool] = []
     for spec in specs:
         try:
             tools.append(load_function(spec, parts.loaded.folder))
-        except LoadError as error:
-            raise SetupError(f"[tools] python {spec!r}: {error}") from error
+        except FunctionError as error:
+            raise SetupError(f"[tools] python: {error}") from error
     return tools
 
 
