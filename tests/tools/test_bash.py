@@ -373,7 +373,7 @@ def test_the_environment_is_a_short_list_and_the_names_given() -> None:
         "LC_ALL": "C.UTF-8",
         "ANTHROPIC_API_KEY": "key",
         "AWS_SECRET_ACCESS_KEY": "key",
-        "BASH_ENV": "/tmp/evil",
+        "BASH_ENV": "/evil",
         "LD_PRELOAD": "evil.so",
         "VIRTUAL_ENV": "/venv",
         "PAGER": "less",
