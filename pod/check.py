@@ -1,7 +1,6 @@
 """Whether the values of a manifest go together, and fit the place it is used in."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 from typing import Literal
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ class Place(Struct, frozen=True):
     """
 
     name: str
-    path: PurePath
+    path: str
     kind: Literal["file", "folder", "missing"]
 
 
@@ -213,7 +212,8 @@ def _own_files(facts: Facts) -> Iterator[Finding]:
 
 
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:
-    return next((root for root in roots if place.path.is_relative_to(root.path)), None)
+    inside = f"{place.path}/"
+    return next((r for r in roots if inside.startswith(f"{r.path.rstrip('/')}/")), None)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
@@ -226,5 +226,5 @@ def _no_file(place: Place) -> str:
 
 
 def _shown(place: Place) -> str:
-    path = quoted(str(place.path))
-    return path if place.name == str(place.path) else f"{quoted(place.name)} ({path})"
+    path = quoted(place.path)
+    return path if place.name == place.path else f"{quoted(place.name)} ({path})"

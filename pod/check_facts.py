@@ -50,7 +50,7 @@ def _roots(names: tuple[str, ...], cwd: Path) -> tuple[Place, ...]:
 
 def _place(name: str, path: Path) -> Place:
     real = Path(os.path.realpath(path))  # resolve() raises at a loop of symlinks
-    return Place(name, real, _kind(real))
+    return Place(name, str(real), _kind(real))
 
 
 def _kind(path: Path) -> Literal["file", "folder", "missing"]:

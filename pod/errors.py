@@ -2,6 +2,16 @@
 
 from typing import ClassVar
 
+from pod.exits import Exit
+
+
+class SetupError(Exception):
+    """What the manifest names cannot be had: a key, a function, a file."""
+
+    def __init__(self, message: str, exit: Exit = Exit.USAGE) -> None:
+        super().__init__(message)
+        self.exit = exit
+
 
 class SessionError(Exception):
     """A session cannot be opened or written. *reason* is its word for programs."""

@@ -51,8 +51,9 @@ def line(
     *at* and *run* are for live events; an entry carries its own. The keys come
     in a fixed order: v, seq, at, session, run, type, then the event's own.
     """
+    fields: dict[str, object]
     if isinstance(event, Unknown):
-        fields = msgspec.json.decode(event.json, type=dict[str, msgspec.Raw])
+        fields = msgspec.json.decode(event.json, type=dict[str, object])
         kind = event.type
     else:
         fields = _fields(event)

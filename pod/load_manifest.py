@@ -36,6 +36,12 @@ class Loaded(Struct, frozen=True):
         """Return the absolute path of a file that the manifest names."""
         return resolved(name, self.folder)
 
+    @property
+    def session_dir(self) -> Path | None:
+        """Where the manifest wants its sessions; None: the platform's state folder."""
+        name = self.manifest.session.dir
+        return None if name is None else self.beside(name)
+
 
 def load(path: Path | None, overrides: Sequence[str], cwd: Path) -> Loaded:
     """Load the manifest *path* and lay *overrides* (``table.key=value``) over it.

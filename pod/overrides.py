@@ -40,8 +40,9 @@ class OverrideError(Exception):
 
 
 def place(text: str) -> str:
-    """Return how messages point to the override *text*."""
-    return f"-c {printable(text if len(text) <= 80 else text[:80] + '…')}"
+    """Return how messages point to the override *text*; an API key is left out."""
+    shown = re.sub(r"\bsk-[\w-]+", "sk-…", text)
+    return f"-c {printable(shown if len(shown) <= 80 else shown[:80] + '…')}"
 
 
 _KEY_AND_VALUE = re.compile(

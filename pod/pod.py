@@ -100,16 +100,9 @@ class Pod:
             verdict = await self._turn(journal, spent)
         except LogFailed as error:
             verdict = _verdict_of_log(error)
-        except trio.Cancelled:
-            raise
         except BaseException as error:
-            verdict = Verdict(
-                "failed",
-                "internal_error",
-                Exit.FAILED,
-                f"{type(error).__qualname__}: {error}",
-                interrupted=True,
-            )
+            if not _is_cancel(error):
+                verdict = _verdict_of_bug(error)
             raise
         finally:
             end = self._end(journal, run, spent, verdict, trio.current_time() - started)
@@ -200,6 +193,18 @@ def last_text(items: Sequence[Item]) -> str:
             case _:
                 pass
     return "".join(reversed(said))
+
+
+def _is_cancel(error: BaseException) -> bool:
+    """Whether *error* is a cancellation going by, and nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
+
+
+def _verdict_of_bug(error: BaseException) -> Verdict:
+    text = f"{type(error).__qualname__}: {error}"
+    return Verdict("failed", "internal_error", Exit.FAILED, text, interrupted=True)
 
 
 def _verdict_of_log(error: LogFailed) -> Verdict:

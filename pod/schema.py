@@ -61,7 +61,7 @@ def _without_null(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
             options = [option for option in part if option != {"type": "null"}]
             match options:
                 case [dict() as only]:
-                    yield from only.items()
+                    yield from _without_null(only)
                 case _:
                     yield key, options
         elif not (key == "default" and part is None) and key != "description":

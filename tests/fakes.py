@@ -15,7 +15,6 @@ from worker.items import AssistantText, FromModel, Item, Reasoning, ToolCall, Us
 from worker.loop import Answered
 from worker.usage import Usage
 
-
 T = TypeVar("T")
 
 

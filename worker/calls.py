@@ -32,8 +32,10 @@ class Record(Protocol):
 
 
 class OutputLimits(Struct, frozen=True):
-    """How much of one tool output reaches the model, in bytes of UTF-8 and in
-    tokens, and how tokens are counted."""
+    """How much of one tool output reaches the model, and how tokens are counted.
+
+    *max_bytes* are bytes of UTF-8.
+    """
 
     max_bytes: int
     max_tokens: int
@@ -80,10 +82,9 @@ async def answer_calls(
             for call in calls:
                 nursery.start_soon(_answer, call, toolbox, listen, results)
     finally:
-        with trio.CancelScope(shield=True):
-            record.add(
-                [results.get(call.call_id) or _refused(call, reason) for call in calls]
-            )
+        record.add(
+            [results.get(call.call_id) or _refused(call, reason) for call in calls]
+        )
 
 
 def _has_effects(toolbox: Toolbox, call: ToolCall) -> bool:

@@ -210,11 +210,10 @@ def _uncuttable(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
 
 
 def _within_responses(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    for start, end in stretches(items):
-        while end < len(items) and isinstance(items[end], ToolResult):
-            end += 1
-        if start + 1 < end:
-            yield start + 1, end - 1
+    for index in range(1, len(items)):
+        item = items[index]
+        if isinstance(item, ToolResult) or _is_one_response(items[index - 1], item):
+            yield index, index
 
 
 def _behind_unanswered(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
@@ -255,7 +254,7 @@ def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
                 last = start
                 signed = signed or any(map(is_signed, items[start:end]))
                 # A paused response goes on in the next one.
-                joined = isinstance(items[end - 1], Opaque)
+                joined = _is_paused(items[start:end])
             case ToolResult():
                 joined = True
             case UserText():
@@ -264,6 +263,12 @@ def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
                 pass
     if signed and first < last:
         yield first + 1, last
+
+
+def _is_paused(response: Sequence[Item]) -> bool:
+    """Whether a response ended inside the provider's own tools."""
+    said = (item for item in reversed(response) if not isinstance(item, Reasoning))
+    return isinstance(next(said, None), Opaque)
 
 
 def _is_one_response(one: Item, other: Item) -> bool:

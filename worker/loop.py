@@ -12,6 +12,7 @@ from worker.api import Request, ToolSpec
 from worker.ask import Answer, ask
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
+from worker.content import Media
 from worker.events import Listen, RequestStart, Warning
 from worker.history import unique_calls
 from worker.items import AssistantText, Item, Opaque, ToolCall, UserText
@@ -22,7 +23,7 @@ from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
 from worker.validate import problems
-from worker.wire import Cache, Media, items_of, to_request
+from worker.wire import Cache, items_of, to_request
 
 MAX_CONTINUATIONS = 3
 """How often in a row an answer that was cut off, paused or empty is gone on with
@@ -310,12 +311,13 @@ class _Turn:
 
     async def _price(self, response: Response) -> Decimal | None:
         """Price what was used; shielded, or a cancel would lose what is billed."""
-        if response.usage is None:
-            return None
-        with trio.CancelScope(shield=True):
-            return await trio.to_thread.run_sync(
-                self._setup.price, response.model, response.usage
-            )
+        cost: Decimal | None = None
+        if response.usage is not None:
+            with trio.CancelScope(shield=True):
+                cost = await trio.to_thread.run_sync(
+                    self._setup.price, response.model, response.usage
+                )
+        return cost
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response

@@ -13,8 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from pod.cli.options import Options, OutputFormat
 from pod.exits import Exit
-
-VERSION = "0.1.0"
+from pod.version import VERSION
 
 app = App(
     name="pod",

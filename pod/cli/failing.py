@@ -4,21 +4,13 @@ import sys
 import traceback
 
 from pod.cli.seconds import BadTime
-from pod.errors import SessionError
+from pod.errors import SessionError, SetupError
 from pod.exits import Exit
-from pod.load_manifest import ManifestError
+from pod.manifest_errors import ManifestError
 
 
 class UsageError(Exception):
     """Arguments that do not go together; the message says what to write instead."""
-
-
-class SetupError(Exception):
-    """What the manifest names cannot be had: a file, a key, a price."""
-
-    def __init__(self, message: str, exit: Exit = Exit.USAGE) -> None:
-        super().__init__(message)
-        self.exit = exit
 
 
 def usage(message: str) -> int:
@@ -29,6 +21,8 @@ def usage(message: str) -> int:
 
 def report(error: Exception) -> int:
     """Say on stderr what went wrong and return the exit code for it."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     match error:
         case ManifestError(lines=lines):
             sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -62,6 +62,10 @@ class Output:
             self._put(event, live=True)
         self._progress(event)
 
+    def warn(self, text: str) -> None:
+        """Tell a person something before the run."""
+        self._say(text)
+
     async def settled(self) -> None:
         """Wait until stdout has taken everything, or nobody reads it any more."""
         await self._outbox.drain()
@@ -117,7 +121,7 @@ def _print(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         # Nobody reads; the interpreter would complain again when it flushes.
-        sys.stdout = None  # type: ignore[assignment]  # what Python itself sets when there is no stdout
+        sys.stdout = None
 
 
 def _write(path: Path, text: str) -> None:

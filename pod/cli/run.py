@@ -9,11 +9,12 @@ from typing import TextIO
 import trio
 
 from pod.cli.failing import UsageError
+from pod.cli.folder import working_folder
+from pod.cli.opening import Choice, open_session
 from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
-from pod.opening import Choice, open_session
 from pod.pod import Pod, is_open
 from pod.setup import assemble, init_event
 from worker.client import OpenClient
@@ -24,7 +25,7 @@ LAST_SECONDS = 5.0
 
 def run_prompt(options: Options) -> int:
     """Run what *options* ask for; return the exit code."""
-    cwd = _working_folder(options.cd)
+    cwd = working_folder(options.cd)
     check_options(options)
     loaded = load(options.manifest, options.settings, cwd)
     prompt = read_prompt(options, sys.stdin)
@@ -68,13 +69,6 @@ def read_prompt(options: Options, stdin: TextIO) -> str | None:
     return prompt
 
 
-def _working_folder(cd: Path | None) -> Path:
-    cwd = Path.cwd() if cd is None else cd
-    if not cwd.is_dir():
-        raise UsageError(f"--cd {cwd}: no such folder")
-    return cwd.resolve()
-
-
 async def run_loaded(
     loaded: Loaded,
     cwd: Path,
@@ -92,7 +86,9 @@ async def run_loaded(
         ephemeral=options.ephemeral,
         refresh_prompt=options.refresh_prompt,
     )
-    with open_session(choice, parts, output.entry) as session:
+    with open_session(
+        choice, parts, on_entry=output.entry, warn=output.warn
+    ) as session:
         if prompt is None and not is_open(session):
             raise UsageError(
                 f"session {session.id} has nothing left to do: its last run is"
@@ -106,7 +102,7 @@ async def run_loaded(
                 listen=output.live,
                 settled=output.settled,
             )
-            output.begin(session.id, init_event(parts, session))
+            output.begin(session.id, init_event(parts, session, setup))
             end = await _run(agent, output, prompt)
     return output.finish(end, session)
 

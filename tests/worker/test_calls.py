@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.fakes import FakeTool, Heard, MemoryHistory, MemorySpill, called
 from tools.base import Call, Tool, ToolError, ToolOutput

@@ -69,7 +69,7 @@ class Case:
         self,
         *steps: tuple[Step, str] | Step,
         tools: Sequence[Tool] = (FakeTool("do", done),),
-        limits: Limits = Limits(),
+        limits: Limits = Limits(),  # noqa: B008  frozen
         price: Decimal | None = Decimal("0.01"),
         history: MemoryHistory | None = None,
     ) -> None:
