@@ -180,6 +180,8 @@ class SessionLog:
         """
         self._check()
         self._write(b"".join(map(encode, entries)))
+        if not self._has_room:
+            self._has_room = hold_room(self._reserve, RESERVE)
 
     def append_lines(self, lines: Iterable[bytes]) -> None:
         """Write lines as they are, each with its line end, and sync: for a fork.
@@ -201,8 +203,6 @@ class SessionLog:
             self._take_back(error)
             raise failed("cannot write to", self.path, error) from error
         self._size += len(data)
-        if not self._has_room:
-            self._has_room = hold_room(self._reserve, RESERVE)
 
     async def commit(self) -> None:
         """Return when all that was appended is safe from a power loss.
@@ -218,7 +218,7 @@ class SessionLog:
         with trio.CancelScope(shield=True):
             while self._synced < wanted:
                 self._check()
-                if self._syncing:
+                if self._syncing is not None:
                     await self._syncing.wait()
                 else:
                     await self._sync()
@@ -228,8 +228,9 @@ class SessionLog:
 
         Up to RESERVE bytes in all. Raises as append does.
         """
+        self._check()
         self._release()
-        self.append(entries)
+        self._write(b"".join(map(encode, entries)))
 
     def close(self) -> None:
         """Let go of the log; commit before, where it matters. Closing twice is fine."""

@@ -33,10 +33,6 @@ def translated(name: str) -> bytes:
     )
 
 
-def ids(data: bytes) -> list[str]:
-    return [entry.id for entry in scan([data]).entries]
-
-
 def kinds(data: bytes) -> list[tuple[int, str]]:
     return [(damage.line, damage.kind) for damage in scan([data]).damage]
 

@@ -2,8 +2,9 @@
 
 Wordings are the API's own, taken from error bodies people published. Where it
 is known to be laxer, a rule says so: a request that passes here passes there.
-One rule of old is missing because the API dropped it: neighbours of one role
-are no error any more, it merges them.
+(Recorded requests that it answered were held against these rules.) One rule of
+old is missing because the API dropped it: neighbours of one role are no error
+any more, it merges them.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +12,14 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from worker.loopback import rules_blocks, rules_media, rules_thinking, rules_tools
-from worker.loopback.body import Body, Message, Prompt, ServerToolUse, Text
+from worker.loopback.body import (
+    Body,
+    Message,
+    Prompt,
+    ServerToolUse,
+    Text,
+    ToolAddition,
+)
 from worker.loopback.meter import prompt_tokens
 from worker.loopback.refusal import Refusal
 
@@ -92,6 +100,7 @@ def _parameters(body: Body, model: Served) -> Iterator[str]:
 
 
 def _order(prompt: Prompt) -> Iterator[str]:
+    """There is a message, and a user's comes first (the API has given that up)."""
     if not prompt.messages:
         yield "messages: at least one message is required"
     elif prompt.messages[0].role == "assistant":
@@ -107,7 +116,8 @@ def _system_messages(prompt: Prompt, model: Served) -> Iterator[str]:
             '`system` parameter, not "system" as an input message role.'
         )
     for i in places:
-        if not all(isinstance(block, Text) for block in messages[i].blocks):
+        kinds = Text | ToolAddition
+        if not all(isinstance(block, kinds) for block in messages[i].blocks):
             yield f"messages.{i}: role 'system' supports text content only"
         if i == 0 or not _takes_system_behind(messages[i - 1]):
             yield (

@@ -137,6 +137,21 @@ def image(data: str, media_type: str = "image/png") -> Json:
             id="four breakpoints",
         ),
         pytest.param(
+            request(
+                message("user", text("a")),
+                message("assistant", text(" "), tool_use("a")),
+                message("user", tool_result("a")),
+            ),
+            id="an assistant's blank beside a call",
+        ),
+        pytest.param(
+            request(
+                message("user", text("a")),
+                message("system", {"type": "tool_addition", "tool": {"name": "x"}}),
+            ),
+            id="a tool added by a system message",
+        ),
+        pytest.param(
             request(temperature=1, top_k=5, metadata={"user_id": "u"}, stream=True),
             id="other parameters",
         ),
