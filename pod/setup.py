@@ -186,15 +186,16 @@ def scripted_policy(name: str) -> Policy:
 
     Raises SetupError for a name that is none.
     """
-    if name == "echo":
-        return Echo("bash", times=3, arguments='{"command": "true"}')
+    kind, _, times = name.partition(":")
+    if kind == "echo" and (times.isdecimal() or not times):
+        return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
     if name == "survey":
         from pod.survey import Survey
 
         return Survey()
     raise SetupError(
         f'[model] id = "{name}": with provider = "scripted" it names a policy,'
-        ' "echo" or "survey"'
+        ' "echo" or "survey" ("echo:20" calls bash twenty times)'
     )
 
 
