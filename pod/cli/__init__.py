@@ -316,6 +316,8 @@ def _run(arguments: Sequence[str]) -> int:
         )
     except CycloptsError:
         return Exit.USAGE
+    except KeyboardInterrupt:
+        return Exit.SIGINT
     except Exception as error:  # noqa: BLE001  the outermost place: said in a line or two
         return report(error)
     return result if isinstance(result, int) else Exit.DONE

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pod.cli.options import Options
 from pod.cli.progress import Progress
-from pod.cli.streams import Forgiving, give, say
+from pod.cli.streams import Forgiving, say, write_result
 from pod.clock import now
 from pod.entries import AnyEntry, Notice, RunEnd, RunStart
 from pod.events import Event, Init, line
@@ -26,10 +26,12 @@ Partial = TextDelta | ReasoningDelta | ToolInputDelta
 class Output:
     """One run's output. stdout carries the result or the events, nothing else."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, stdout: int) -> None:
+        """Write results and events to the descriptor *stdout*."""
         self._options = options
+        self._stdout = stdout
         self._streams = options.output_format == "stream-json"
-        self._outbox = Outbox(sys.stdout.fileno() if self._streams else -1)
+        self._outbox = Outbox(stdout)
         console = Console(
             file=cast(TextIO, Forgiving(sys.stderr)), highlight=False, emoji=False
         )
@@ -90,9 +92,11 @@ class Output:
         match self._options.output_format:
             case "text":
                 if end.text:
-                    give(end.text.rstrip("\n") + "\n")
+                    write_result(self._stdout, end.text.rstrip("\n") + "\n")
             case "json":
-                give(line(end, session=session.id, at=now()).decode())
+                write_result(
+                    self._stdout, line(end, session=session.id, at=now()).decode()
+                )
             case "stream-json":
                 pass
         if self._options.answer_file is not None:

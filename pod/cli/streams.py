@@ -2,7 +2,8 @@
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, TextIO
 
 
@@ -30,6 +31,40 @@ class Forgiving:
 
     def fileno(self) -> int:
         return self._stream.fileno()
+
+
+@contextmanager
+def kept_for_results() -> Iterator[int]:
+    """Keep stdout for results: yield a descriptor of it, and let nothing else on it.
+
+    Whatever prints meanwhile, a user's function or a library, prints to stderr.
+    """
+    sys.stdout.flush()
+    kept = _duplicate(1)
+    with suppress(OSError):
+        os.dup2(2, 1)
+    try:
+        yield kept
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _duplicate(fd: int) -> int:
+    try:
+        return os.dup(fd)
+    except OSError:  # closed before we began (`>&-`)
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+def write_result(fd: int, text: str) -> None:
+    """Write a result to *fd*, whatever is in it; a gone reader is no error."""
+    view = memoryview(text.encode("utf-8", "replace"))
+    with suppress(OSError):
+        while view:
+            view = view[os.write(fd, view) :]
 
 
 def say(text: str) -> None:
