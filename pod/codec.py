@@ -64,6 +64,8 @@ def decode(line: bytes) -> AnyEntry:
 
     Raises BadLine if it holds none, or more than one.
     """
+    if not line.isascii():
+        _check_utf8(line)  # the decoder does not look at fields it skips
     try:
         entry: AnyEntry = _known.decode(line)
     except msgspec.ValidationError as error:
@@ -107,22 +109,24 @@ def is_header(line: bytes) -> bool:
 
 
 def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
-    """Return the line with its ids mapped and *fields* set (None: left out).
+    """Return the line with its ids mapped and *fields* set.
 
     It ends in a newline. Everything else stays byte for byte, fields that this version does not know
     included. Of a known kind, REFERENCES are mapped; of an unknown one every
     field at the top that is exactly an id (or a list of them), since only its
     own version knows which ones refer.
+    Raises BadLine if the line is no JSON object.
     """
-    record = _fields.decode(line)
+    try:
+        record = _fields.decode(line)
+    except msgspec.DecodeError as error:
+        raise BadLine(str(error)) from None
     names = list(record) if _is_unknown(record) else ["id", *REFERENCES]
     for name in names:
         if name in record and (mapped := _mapped(bytes(record[name]), ids)):
             record[name] = Raw(mapped)
     for name, value in fields.items():
         record[name] = Raw(_encoder.encode(value))
-        if value is None:
-            del record[name]
     return _ascii(_encoder.encode(record)) + b"\n"
 
 
@@ -153,19 +157,22 @@ def _unknown(line: bytes, error: msgspec.ValidationError) -> Unknown:
         raise BadLine("a second session header")
     if stem.type in _TAGS or stem.seq < 1 or not stem.id or not stem.at:
         raise BadLine(_why(line, error))
-    try:
-        text = line.rstrip(b" \t\r\n").decode()
-    except UnicodeDecodeError:
-        raise BadLine("bytes that are not UTF-8") from None
     return Unknown(
         seq=stem.seq,
         id=stem.id,
         parent=stem.parent,
         at=stem.at,
         type=stem.type,
-        json=text,
+        json=line.rstrip(b" \t\r\n").decode(),
         run=stem.run,
     )
+
+
+def _check_utf8(line: bytes) -> None:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        raise BadLine("bytes that are not UTF-8") from None
 
 
 def _why(line: bytes, error: Exception) -> str:

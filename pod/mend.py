@@ -6,7 +6,7 @@ another seq, id or parent and keep the rest. Nothing that was lost is invented.
 
 from collections.abc import Iterable, Iterator
 
-from pod.codec import encode, rewrite
+from pod.codec import BadLine, encode, rewrite
 from pod.entries import ASIDE, AnyEntry, Header, Label, Leaf, Notice
 from pod.scan import Damage, End, Record
 
@@ -78,6 +78,19 @@ class Mend:
 
     def _record(self, record: Record) -> Iterator[bytes]:
         entry = record.entry
+        try:
+            rewrite(record.raw, {})
+        except BadLine as error:
+            self._note(
+                Damage(
+                    record.line,
+                    record.offset,
+                    len(record.raw),
+                    "unreadable",
+                    str(error),
+                )
+            )
+            return
         self._gap(record)
         raw = hash(record.raw)
         if self._raw.setdefault(entry.id, raw) == raw and entry.id in self._ids:

@@ -258,7 +258,8 @@ class Session:
             elif isinstance(entry, RunEnd):
                 self.run = None
             elif isinstance(entry, InputEntry):
-                self._pending[entry.input] = entry
+                if entry.input not in self.tree.delivered:
+                    self._pending[entry.input] = entry
             elif isinstance(entry, DeliveredEntry):
                 for input in entry.inputs:
                     self._pending.pop(input, None)

@@ -104,6 +104,7 @@ def test_an_unknown_kind_is_kept_to_the_byte() -> None:
         (b'{"type":"zz","seq":1,"id":"a","at":"b","x":"\xff"}', "UTF-8"),
         (b'{"type":"notice","seq":1,"id":"a","a', "truncated"),
         (b'{"type":"session","format":1}', "second session header"),
+        (b'{"type":"notice","seq":1,"id":"a","at":"b","message":"","\xff":1}', "UTF-8"),
         (b"\0\0\0", "NUL bytes"),
         (b'\0{"type":"notice"}', "NUL bytes in a line"),
         (b'{"type":"zz","x":' + b"[" * 99999 + b"]" * 99999 + b"}", "nested too deep"),

@@ -203,6 +203,13 @@ def fault_of(failure: Failure) -> Fault:
             return overflow(
                 failure.prompt_tokens or 200_001, failure.window_tokens or 200_000
             )
+        case "output_too_large":
+            limit = failure.output_limit or 4096
+            return Status(
+                400,
+                f"max_tokens: {limit + 1} > {limit}, which is the maximum allowed "
+                "number of output tokens",
+            )
         case _:
             status = failure.status or _STATUS[failure.kind]
             wait = failure.retry_after
@@ -212,7 +219,6 @@ def fault_of(failure: Failure) -> Fault:
 
 _STATUS: dict[FailureKind, int] = {
     "invalid": 400,
-    "output_too_large": 400,
     "auth": 401,
     "billing": 402,
     "not_found": 404,

@@ -20,7 +20,6 @@ from worker.loopback.body import (
     Text,
     ToolAddition,
 )
-from worker.loopback.meter import prompt_tokens
 from worker.loopback.refusal import Refusal
 
 # The API's limit for the body of a request.
@@ -67,9 +66,12 @@ def check_prompt(prompt: Prompt, model: Served, key: bytes) -> Refusal | None:
     return next(_prompt_errors(prompt, model, key), None)
 
 
-def check_body(body: Body, model: Served, key: bytes) -> Refusal | None:
-    """Return the first thing the API would refuse about a request, or None."""
-    return next(_body_errors(body, model, key), None)
+def check_body(body: Body, model: Served, key: bytes, tokens: int) -> Refusal | None:
+    """Return the first thing the API would refuse about a request, or None.
+
+    *tokens* is what its prompt counts.
+    """
+    return next(_body_errors(body, model, key, tokens), None)
 
 
 def _prompt_errors(prompt: Prompt, model: Served, key: bytes) -> Iterator[Refusal]:
@@ -80,11 +82,13 @@ def _prompt_errors(prompt: Prompt, model: Served, key: bytes) -> Iterator[Refusa
     yield from (Refusal(400, text) for text in rules_thinking.signatures(prompt, key))
 
 
-def _body_errors(body: Body, model: Served, key: bytes) -> Iterator[Refusal]:
+def _body_errors(
+    body: Body, model: Served, key: bytes, tokens: int
+) -> Iterator[Refusal]:
     yield from (Refusal(400, text) for text in _parameters(body, model))
     yield from (Refusal(400, text) for text in rules_thinking.parameters(body))
     yield from _prompt_errors(body, model, key)
-    yield from _window(body, model)
+    yield from _window(body, model, tokens)
 
 
 def _parameters(body: Body, model: Served) -> Iterator[str]:
@@ -157,28 +161,24 @@ def _prefill(prompt: Prompt, model: Served) -> Iterator[str]:
         yield "messages: final assistant content cannot end with trailing whitespace"
 
 
-def _window(body: Body, model: Served) -> Iterator[Refusal]:
+def _window(body: Body, model: Served, tokens: int) -> Iterator[Refusal]:
     """The prompt fits, and the answer beside it.
 
     Newer models take the second case and stop with
     ``model_context_window_exceeded``; refusing it is the stricter half.
     """
-    prompt, window = prompt_tokens(body), model.window
-    if prompt > window:
+    window = model.window
+    if tokens > window:
         yield Refusal(
             400,
-            f"prompt is too long: {prompt} tokens > {window} maximum",
-            prompt_tokens=prompt,
-            window_tokens=window,
+            f"prompt is too long: {tokens} tokens > {window} maximum",
         )
-    elif prompt + body.max_tokens > window:
+    elif tokens + body.max_tokens > window:
         yield Refusal(
             400,
             "input length and `max_tokens` exceed context limit: "
-            f"{prompt} + {body.max_tokens} > {window}, decrease input length or "
+            f"{tokens} + {body.max_tokens} > {window}, decrease input length or "
             "`max_tokens` and try again",
-            prompt_tokens=prompt,
-            window_tokens=window,
         )
 
 

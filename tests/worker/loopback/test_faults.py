@@ -205,7 +205,14 @@ def test_a_fault_that_is_none_is_named(text: str) -> None:
         ("auth", Status(401, "why")),
         ("billing", Status(402, "why")),
         ("not_found", Status(404, "why")),
-        ("output_too_large", Status(400, "why")),
+        (
+            "output_too_large",
+            Status(
+                400,
+                "max_tokens: 4097 > 4096, which is the maximum allowed number of "
+                "output tokens",
+            ),
+        ),
         ("payload_too_large", Status(413, "why")),
         ("rate_limit", Status(429, "why")),
         ("overloaded", Status(529, "why")),

@@ -17,6 +17,7 @@ from tests.worker.loopback.requests import (
 )
 from worker.loopback import signing
 from worker.loopback.body import read_body
+from worker.loopback.meter import prompt_tokens
 from worker.loopback.refusal import Refusal, Refused
 from worker.loopback.rules import Served, check_body, check_headers, check_prompt
 
@@ -32,7 +33,8 @@ Messages = tuple[Json, ...]
 
 def refused(data: bytes, served: Served = SERVED) -> str | None:
     try:
-        refusal = check_body(read_body(data), served, KEY)
+        body = read_body(data)
+        refusal = check_body(body, served, KEY, prompt_tokens(body))
     except Refused as error:
         refusal = error.refusal
     if refusal is None:
@@ -688,7 +690,9 @@ def check_window(words: int, max_tokens: int) -> Refusal | None:
     data = request(
         message("user", text("x" * 4 * words)), tools=None, max_tokens=max_tokens
     )
-    return check_body(read_body(data), Served(MODEL, window=1000), KEY)
+    body = read_body(data)
+    served = Served(MODEL, window=1000)
+    return check_body(body, served, KEY, prompt_tokens(body))
 
 
 def test_a_prompt_fits_the_window_exactly() -> None:
@@ -700,8 +704,6 @@ def test_prompt_and_answer_fit_the_window_together() -> None:
         400,
         "input length and `max_tokens` exceed context limit: 901 + 100 > 1000, decrease "
         "input length or `max_tokens` and try again",
-        prompt_tokens=901,
-        window_tokens=1000,
     )
 
 
@@ -709,8 +711,6 @@ def test_a_prompt_larger_than_the_window_is_too_long() -> None:
     assert check_window(997, max_tokens=100) == Refusal(
         400,
         "prompt is too long: 1001 tokens > 1000 maximum",
-        prompt_tokens=1001,
-        window_tokens=1000,
     )
 
 
