@@ -67,3 +67,4 @@ async def ask(
         )
         await trio.sleep(wait)
         attempt += 1
+
