@@ -244,8 +244,8 @@ class _ToolUseBlock:
 
     def finish(self, *, cut: bool) -> ToolCall:
         arguments = "".join(self._pieces)
-        if not arguments.strip() and not cut:
-            arguments = _started_input(self._fields) or "{}"
+        if not arguments.strip():
+            arguments = _started_input(self._fields) or ("" if cut else "{}")
         incomplete = not _is_object(arguments)
         return ToolCall(
             call_id=self._id,

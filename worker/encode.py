@@ -187,7 +187,7 @@ def _decode_block(raw: Raw) -> api.Block:
         return api.Opaque(raw)
     if struct is api.ToolResult:
         return _tool_result(raw)
-    if struct is api.Image and not _is_base64(fields.get("source", Raw(b"{}"))):
+    if struct is api.Image and "source" in fields and not _is_base64(fields["source"]):
         return api.Opaque(raw)
     if struct is api.ToolUse:
         json.decode(fields.get("input", Raw(b"null")), type=dict[str, Raw])

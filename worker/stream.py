@@ -7,7 +7,7 @@ call whose arguments did not come whole is never complete.
 
 from collections import Counter
 
-from msgspec import DecodeError, Raw, Struct, json
+from msgspec import DecodeError, Raw, Struct, json, structs
 
 from worker.billing import Bill
 from worker.blocks import (
@@ -27,19 +27,18 @@ from worker.client import (
     ProviderError,
     Response,
 )
+from worker.failures import classify
 from worker.items import FromModel
 from worker.sse import MAX_EVENT_BYTES, Sse, SseError, SseEvent
 
 _LIMIT_STOPS = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons of an answer that may end in the middle of its last block."""
 
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before a body: a byte order mark, white space."""
+
 _EXCERPT_BYTES = 300
 """As much of a body that is no event stream as a message shows."""
-
-
-class _Error(Struct, frozen=True):
-    type: str = ""
-    message: str = ""
 
 
 class _Event(Struct, frozen=True):
@@ -50,7 +49,6 @@ class _Event(Struct, frozen=True):
     delta: Raw = NULL
     usage: Raw = NULL
     error: Raw = NULL
-    request_id: Raw = NULL
 
 
 class _StopDetails(Struct, frozen=True):
@@ -96,24 +94,6 @@ _OURS = frozenset(
 _EVENTS = json.Decoder(_Event)
 
 
-_KINDS: dict[str, FailureKind] = {
-    "invalid_request_error": "invalid",
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "billing",
-    "not_found_error": "not_found",
-    "request_too_large": "payload_too_large",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-}
-"""The API's error types (its reference, "Errors"); any other is the server's."""
-
-
-def kind_of_error_type(error_type: str) -> FailureKind:
-    """Return the kind of failure an ``error.type`` of the API stands for."""
-    return _KINDS.get(error_type, "server")
-
-
 class Fold:
     """Takes the bytes of one answer's stream and makes the response of them.
 
@@ -126,7 +106,7 @@ class Fold:
     ) -> None:
         self._request_id = request_id
         self._sse = Sse(limit)
-        self._opening: bytes | None = b""
+        self._first = b""
         self._started: Raw = NULL
         self._message_id = ""
         self._model = ""
@@ -164,7 +144,7 @@ class Fold:
             for event in self._sse.feed(data):
                 self._take(event, deltas)
         except (SseError, GarbledError) as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
+            raise self._garbled(error) from error
         return deltas
 
     def end(self) -> Response:
@@ -181,9 +161,9 @@ class Fold:
             raise self._error("truncated", f"the stream ended without {what}{after}")
         try:
             items = tuple(self._items())
+            ran_tools = any(is_server_tool(item) for item in items)
         except GarbledError as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
-        ran_tools = any(is_server_tool(item) for item in items)
+            raise self._garbled(error) from error
         return Response(
             message_id=self._message_id,
             model=self._model,
@@ -214,32 +194,32 @@ class Fold:
     def _error(self, kind: FailureKind, message: str) -> ProviderError:
         return ProviderError(self.failure(kind, message))
 
+    def _garbled(self, error: SseError | GarbledError) -> ProviderError:
+        return self._error("garbled", f"the stream is garbled: {error}")
+
     def _is_document(self, data: bytes) -> bool:
         """Look at the first bytes: JSON or HTML is not taken for events."""
-        if self._opening is None:
-            return False
-        self._opening = (self._opening + data).lstrip(b"\xef\xbb\xbf \t\r\n")
-        if self._opening and self._opening[:1] not in b'{["<':
-            self._opening = None
-        elif len(self._opening) >= _EXCERPT_BYTES:
+        if len(self._first) < _EXCERPT_BYTES:
+            self._first = (self._first + data).lstrip(_BLANK)[:_EXCERPT_BYTES]
+        is_document = self._first.startswith((b"{", b"[", b"<", b'"'))
+        if is_document and len(self._first) == _EXCERPT_BYTES:
             raise self._not_a_stream()
-        return bool(self._opening)
+        return is_document
 
     def _not_a_stream(self) -> ProviderError:
-        body = (self._opening or b"")[:_EXCERPT_BYTES].decode(errors="replace")
-        what = f"but: {body}" if body else "and no event at all"
-        return self._error("not_a_stream", f"the answer is no event stream, {what}")
+        body = self._first.decode(errors="replace") or "nothing at all"
+        return self._error("not_a_stream", f"the answer is no event stream but: {body}")
 
     def _take_rest(self) -> None:
         """Take an event that only its last blank line is missing of."""
-        if self._opening:
+        if self._is_document(b""):
             raise self._not_a_stream()
         try:
             rest = self._sse.end()
             if rest is not None and _is_event(rest.data):
                 self._take(rest, [])
         except (SseError, GarbledError) as error:
-            raise self._error("garbled", f"the stream is garbled: {error}") from error
+            raise self._garbled(error) from error
         if not self._sse.has_fields:
             raise self._not_a_stream()
 
@@ -249,30 +229,31 @@ class Fold:
         try:
             told = _EVENTS.decode(event.data.decode())
         except (UnicodeDecodeError, DecodeError, RecursionError) as error:
-            excerpt = event.data[:_EXCERPT_BYTES].decode(errors="replace")
             if event.event == "error":
-                message = f"the provider broke the answer off: {excerpt}"
-                raise self._error("server", message) from error
+                raise self._told_error(event.data) from error
             if event.event in _OURS:
+                excerpt = event.data[:_EXCERPT_BYTES].decode(errors="replace")
                 raise GarbledError(f"{error} in {excerpt}") from error
             self._ignore(f"event {event.event}")
             return
         name = "" if event.event == "message" else event.event
-        if name == "error" or (not told.type and told.error != NULL):
-            raise self._told_error(told)
-        self._fold(told.type or name, told, deltas)
+        kind = told.type or name
+        if "error" in {name, kind} or (not kind and told.error != NULL):
+            is_bare = told.error == NULL and told.type != "error"
+            raise self._told_error(event.data, told.type if is_bare else None)
+        self._fold(kind, told, deltas)
 
     def _fold(self, kind: str, told: _Event, deltas: list[Delta]) -> None:
         match kind:
             case "message_start":
-                self._start(told)
+                self._start(told, deltas)
             case "content_block_start":
                 self._start_block(told, deltas)
             case "content_block_delta":
                 self._add(told, deltas)
             case "content_block_stop":
-                self._open(told)
-                self._closed.add(told.index or 0)
+                index, _ = self._open(told)
+                self._closed.add(index)
             case "message_delta":
                 self._require_start()
                 self._bill.add(told.usage)
@@ -281,8 +262,6 @@ class Fold:
             case "message_stop":
                 self._require_start()
                 self._is_done = True
-            case "error":
-                raise self._told_error(told)
             case "ping":
                 pass
             case "":
@@ -290,20 +269,18 @@ class Fold:
             case _:
                 self._ignore(f"event {kind}")
 
-    def _told_error(self, told: _Event) -> ProviderError:
-        error = _Error()
-        if told.error != NULL:
-            try:
-                error = json.decode(told.error, type=_Error)
-            except (DecodeError, RecursionError):
-                error = _Error(message=bytes(told.error).decode())
-        if told.request_id != NULL and self._request_id is None:
-            self._request_id = _string(told.request_id)
-        kind = error.type or ("" if told.type == "error" else told.type) or "error"
-        message = f"{kind} in the stream: {error.message or 'no message'}"
-        return self._error(kind_of_error_type(kind), message)
+    def _told_error(self, data: bytes, error_type: str | None = None) -> ProviderError:
+        found = classify(None, error_type, data.decode(errors="replace"), {})
+        return ProviderError(
+            structs.replace(
+                found,
+                request_id=self._request_id or found.request_id,
+                partial=tuple(self._partial()),
+                usage=self._bill.usage,
+            )
+        )
 
-    def _start(self, told: _Event) -> None:
+    def _start(self, told: _Event, deltas: list[Delta]) -> None:
         if told.message == NULL:
             raise GarbledError("message_start without a message")
         if self._started != NULL:
@@ -317,7 +294,9 @@ class Fold:
         self._bill.add(message.usage)
         self._note(message)
         for raw in message.content or ():
-            block, _ = open_block(raw, response=self._message_id, model=self._model)
+            block, delta = open_block(raw, response=self._message_id, model=self._model)
+            if delta is not None:
+                deltas.append(delta)
             item = block.finish(cut=False)
             if item is not None:
                 self._given.append(item)
@@ -337,7 +316,7 @@ class Fold:
             deltas.append(delta)
 
     def _add(self, told: _Event, deltas: list[Delta]) -> None:
-        block = self._open(told)
+        _, block = self._open(told)
         if told.delta == NULL:
             raise GarbledError("content_block_delta without a delta")
         more = read_delta(told.delta)
@@ -347,13 +326,12 @@ class Fold:
         if delta is not None:
             deltas.append(delta)
 
-    def _open(self, told: _Event) -> Block:
-        if told.index is None or told.index in self._closed:
-            raise GarbledError(f"{told.type} for content block {told.index}, not open")
-        block = self._blocks.get(told.index)
-        if block is None:
-            raise GarbledError(f"{told.type} for content block {told.index}, not open")
-        return block
+    def _open(self, told: _Event) -> tuple[int, Block]:
+        if told.index is not None and told.index not in self._closed:
+            block = self._blocks.get(told.index)
+            if block is not None:
+                return told.index, block
+        raise GarbledError(f"{told.type} for content block {told.index}, not open")
 
     def _note(self, ending: _Ending) -> None:
         self._stop_reason = ending.stop_reason or self._stop_reason
@@ -410,11 +388,4 @@ def _fallback_model(raw: Raw) -> str | None:
     try:
         return json.decode(raw, type=_FallbackBlock).to.model
     except (DecodeError, RecursionError):
-        return None
-
-
-def _string(raw: Raw) -> str | None:
-    try:
-        return json.decode(raw, type=str)
-    except DecodeError:
         return None
