@@ -319,9 +319,7 @@ class _Turn:
                 )
         return cost
 
-    def _record(
-        self, answer: Answer, response_id: str, cost: Decimal | None
-    ) -> None:
+    def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response
         self._occupancy.measured(response.context_tokens, len(self._history.items))
         self._spent.charge(response.usage or Usage(), cost)
@@ -373,7 +371,9 @@ class _Turn:
                 return Finished(text)
             case unknown:
                 self._listen(
-                    Warning(message=f"unknown stop reason {unknown!r}, taken as the end")
+                    Warning(
+                        message=f"unknown stop reason {unknown!r}, taken as the end"
+                    )
                 )
                 return Finished(text)
 
