@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from worker.api import (
     CacheControl,
@@ -116,7 +117,7 @@ def _seen_opaque(block: Opaque) -> Seen:
         seen = msgspec.json.decode(block.raw, type=Seen)
         if seen.type in ("thinking", "redacted_thinking"):
             secret = msgspec.json.decode(block.raw, type=_Thinking)
-            return Seen(seen.type, text=secret.signature or secret.data)
+            return replace(seen, text=secret.signature or secret.data)
         return seen
     except (msgspec.DecodeError, RecursionError):
         return Seen("")

@@ -242,13 +242,13 @@ class _Draft:
             # As it was when this response was asked for.
             self._add_neutral(last.blocks[-1][0])
         elif last is None:
-            self._add_neutral(blocks[0][0] - 1)
+            self._add_neutral(-1)
         self._messages.append(_Message("assistant", blocks))
 
     def _close(self) -> None:
         last = self._messages[-1] if self._messages else None
         if last is None:
-            self._add_neutral(len(self._items) - 1)
+            self._add_neutral(-1)
         elif last.role == "assistant":
             index = last.blocks[-1][0]
             item = self._items[index]
