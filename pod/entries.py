@@ -38,12 +38,14 @@ class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     number of the entry's event. *id* is unique in its log, *parent* is the
     entry before it on its branch (None: the first). *at* is UTC, RFC 3339 with
     milliseconds. *run* is the run it belongs to, None outside of runs.
+
+    An entry that is not in a log yet leaves them out: Session.append fills them.
     """
 
-    seq: int
-    id: str
-    parent: str | None
-    at: str
+    seq: int = 0
+    id: str = ""
+    parent: str | None = None
+    at: str = ""
     run: str | None = None
 
 
@@ -219,3 +221,12 @@ Known = (
     | Notice
 )
 AnyEntry = Known | Unknown
+
+REFERENCES = ("parent", "run", "target", "input", "inputs")
+"""Fields that hold ids of the same log, one or a list: a fork maps each of them.
+
+A new field that refers to an entry, an input or a run belongs in here.
+"""
+
+ASIDE = (SessionInfo, Label, Notice, Leaf)
+"""Kinds that hang beside the path: appending one does not put the leaf on it."""

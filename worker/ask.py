@@ -67,4 +67,3 @@ async def ask(
         )
         await trio.sleep(wait)
         attempt += 1
-

@@ -8,7 +8,7 @@ import trio
 from msgspec import Struct
 
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
-from tools.cap import cap
+from tools.cap import cap, fits
 from tools.text import clean
 from worker.events import Listen, ToolProgress
 from worker.items import ToolCall, ToolResult
@@ -32,8 +32,10 @@ class Record(Protocol):
 
 
 class OutputLimits(Struct, frozen=True):
-    """How much of one tool output reaches the model, in bytes of UTF-8 and in
-    tokens, and how tokens are counted."""
+    """How much of one tool output reaches the model, and how tokens are counted.
+
+    *max_bytes* are bytes of UTF-8.
+    """
 
     max_bytes: int
     max_tokens: int
@@ -80,13 +82,9 @@ async def answer_calls(
             for call in calls:
                 nursery.start_soon(_answer, call, toolbox, listen, results)
     finally:
-        with trio.CancelScope(shield=True):
-            record.add(
-                [
-                    results.get(call.call_id) or _refused(call, reason)
-                    for call in calls
-                ]
-            )
+        record.add(
+            [results.get(call.call_id) or _refused(call, reason) for call in calls]
+        )
 
 
 def _has_effects(toolbox: Toolbox, call: ToolCall) -> bool:
@@ -169,22 +167,35 @@ def _safe(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
 
 
 def _within(call: ToolCall, content: str, toolbox: Toolbox) -> str:
+    """Return *content* clean and within the limits; where it is cut, whole in a file."""
     cleaned = clean(content)
-    limits = toolbox.output
-
-    def save() -> str:
-        path, file = toolbox.spill.open(call.call_id)
-        with file:
-            file.write(cleaned.text.encode())
-        return str(path)
-
+    text = cleaned.text + (f"\n({cleaned.notes})" if cleaned.notes else "")
+    bounds = toolbox.output
+    if fits(
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+    ):
+        return text
     return cap(
-        cleaned.with_note(),
-        max_bytes=limits.max_bytes,
-        max_tokens=limits.max_tokens,
-        count=limits.count,
-        save=save,
-    )
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+        where=_spilled(call, cleaned.text, toolbox.spill),
+    ).text
+
+
+def _spilled(call: ToolCall, text: str, spill: Spill) -> str:
+    """Save *text* and return the path; the result must not be lost for want of room."""
+    try:
+        path, file = spill.open(call.call_id)
+        with file:
+            file.write(text.encode())
+    except OSError as error:
+        return f"nowhere: it could not be saved ({error.strerror})"
+    return str(path)
 
 
 SUMMARY_CHARACTERS = 400

@@ -12,6 +12,7 @@ from worker.api import Request, ToolSpec
 from worker.ask import Answer, ask
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
+from worker.content import Media
 from worker.events import Listen, RequestStart, Warning
 from worker.history import unique_calls
 from worker.items import AssistantText, Item, Opaque, ToolCall, UserText
@@ -161,11 +162,44 @@ class _Turn:
         self._continuations = 0
         self._previous_length: int | None = None
         self._estimate: int | None = None
+        self._most_output = setup.model.max_tokens
+        self._media = Media()
         self._taken: set[str] = set()
         self._scanned = 0
 
     async def ask(self) -> Answer:
-        """Send the history as it stands. Raises ProviderError."""
+        """Send the history as it stands, smaller where the provider wants it smaller.
+
+        Raises ProviderError.
+        """
+        while True:
+            request = await self._request()
+            try:
+                return await self._send(request)
+            except ProviderError as error:
+                if not self._make_smaller(error.failure, request.max_tokens):
+                    raise
+
+    def _make_smaller(self, failure: Failure, max_tokens: int) -> bool:
+        """Ask for less output, or send less media, where that was what failed."""
+        if failure.kind == "output_too_large" and max_tokens > 1:
+            if failure.window_tokens and failure.prompt_tokens:
+                left = failure.window_tokens - failure.prompt_tokens
+            else:
+                left = max_tokens // 2
+            if not 0 < left < max_tokens:
+                return False
+            self._most_output = left
+            self._listen(Warning(message=f"asking for {left} output tokens at most"))
+            return True
+        if failure.kind == "payload_too_large" and self._media.images:
+            images = self._media.images // 2
+            self._media = Media(images=images, bytes=self._media.bytes // 2)
+            self._listen(Warning(message=f"sending the newest {images} images only"))
+            return True
+        return False
+
+    async def _request(self) -> Request:
         setup = self._setup
         room = await self._occupancy.room(self._history.items)
         self._estimate = room.estimate
@@ -175,7 +209,8 @@ class _Turn:
             tools=setup.specs,
             model=setup.model,
             cache=setup.cache,
-            max_tokens=room.max_tokens,
+            max_tokens=min(room.max_tokens, self._most_output),
+            media=self._media,
             previous_length=self._previous_length,
         )
         if wrong := problems(request, model=setup.model):
@@ -186,7 +221,7 @@ class _Turn:
                     f" sent: {'; '.join(wrong)}",
                 )
             )
-        return await self._send(request)
+        return request
 
     async def _send(self, request: Request) -> Answer:
         setup = self._setup
@@ -244,7 +279,7 @@ class _Turn:
         response = answer.response
         response_id = self._setup.new_id()
         items = unique_calls(
-            items_of(response, response_id),
+            items_of(response, response_id, model=self._setup.model.id),
             taken=self._call_ids(),
             new_id=self._setup.new_id,
         )
@@ -276,16 +311,15 @@ class _Turn:
 
     async def _price(self, response: Response) -> Decimal | None:
         """Price what was used; shielded, or a cancel would lose what is billed."""
-        if response.usage is None:
-            return None
-        with trio.CancelScope(shield=True):
-            return await trio.to_thread.run_sync(
-                self._setup.price, response.model, response.usage
-            )
+        cost: Decimal | None = None
+        if response.usage is not None:
+            with trio.CancelScope(shield=True):
+                cost = await trio.to_thread.run_sync(
+                    self._setup.price, response.model, response.usage
+                )
+        return cost
 
-    def _record(
-        self, answer: Answer, response_id: str, cost: Decimal | None
-    ) -> None:
+    def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response
         self._occupancy.measured(response.context_tokens, len(self._history.items))
         self._spent.charge(response.usage or Usage(), cost)
@@ -337,7 +371,9 @@ class _Turn:
                 return Finished(text)
             case unknown:
                 self._listen(
-                    Warning(message=f"unknown stop reason {unknown!r}, taken as the end")
+                    Warning(
+                        message=f"unknown stop reason {unknown!r}, taken as the end"
+                    )
                 )
                 return Finished(text)
 
