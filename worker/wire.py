@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from prompts import load
@@ -15,6 +15,7 @@ from worker.content import (
     kept_images,
     response_block,
     result_block,
+    tool_name,
     user_blocks,
 )
 from worker.history import is_same_model, stretches
@@ -80,7 +81,7 @@ def to_request(
         max_tokens=limit,
         system=_system(system, items[: _leading(items)], cache),
         messages=draft.messages(cache, previous_length),
-        tools=tuple(tools),
+        tools=tuple(tools) or _past_tools(items),
         thinking=thinking,
         effort=model.effort,
         temperature=None if _is_on(thinking) else model.temperature,
@@ -306,6 +307,17 @@ def _system(prompt: str, leading: Sequence[Item], cache: Cache) -> tuple[api.Tex
 
 def _texts(items: Sequence[Item]) -> Iterator[str]:
     return (item.text for item in items if isinstance(item, SystemText))
+
+
+def _past_tools(items: Sequence[Item]) -> tuple[api.ToolSpec, ...]:
+    """Name the tools that were called, for a request that has none any more.
+
+    The API wants tools defined wherever there are calls in the history.
+    """
+    calls = (item for item in items if isinstance(item, ToolCall))
+    names = dict.fromkeys(tool_name(call.name) for call in calls)
+    gone = load("tool_gone")
+    return tuple(api.ToolSpec(name, gone, Raw(b'{"type":"object"}')) for name in names)
 
 
 def _has_results(message: _Message) -> bool:

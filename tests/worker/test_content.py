@@ -1,3 +1,6 @@
+import struct
+from base64 import b64encode
+
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
@@ -17,6 +20,7 @@ from worker.content import (
     kept_images,
     response_block,
     result_block,
+    user_blocks,
 )
 from worker.items import Reasoning, ToolResult, UserText
 
@@ -157,7 +161,7 @@ def test_images_stand_behind_the_text_and_not_in_an_error() -> None:
 
     assert result_block(shot, frozenset({0})).content == (
         api.Text("took it"),
-        api.Image(api.Base64("image/png", "AAAAAAAA")),
+        api.Image(api.Base64("image/gif", picture().data)),
     )
     assert result_block(replace(shot, is_error=True), frozenset({0})).content == (
         api.Text("took it"),
@@ -165,13 +169,20 @@ def test_images_stand_behind_the_text_and_not_in_an_error() -> None:
     )
 
 
+WIDE = b64encode(b"GIF89a" + struct.pack("<HH", 8001, 1) + b"\0\0").decode()
+
+
 @pytest.mark.parametrize(
     "image",
     [
-        Image("image/tiff", "AAAA"),
-        Image("image/png", ""),
-        Image("image/png", "not base64!"),
-        Image("image/png", "A" * (IMAGE_BYTES + 1)),
+        Image("image/tiff", "SUkqAA=="),
+        Image("image/gif", ""),
+        Image("image/gif", picture().data + "A"),
+        Image(
+            "image/gif", picture(20).data.replace("AAAA", "\u00e9\u00e9\u00e9\u00e9")
+        ),
+        Image("image/gif", WIDE),
+        picture(IMAGE_BYTES + 4),
     ],
 )
 def test_an_image_the_api_would_refuse_is_never_sent(image: Image) -> None:
@@ -180,10 +191,18 @@ def test_an_image_the_api_would_refuse_is_never_sent(image: Image) -> None:
     assert kept_images(items, Media(bytes=2 * IMAGE_BYTES)) == {0: frozenset({1})}
 
 
+def test_an_image_is_sent_as_what_it_is_not_as_what_its_name_says() -> None:
+    shot = Image("image/png", picture().data)
+
+    assert user_blocks(UserText("", (shot,)), frozenset({0})) == [
+        api.Image(api.Base64("image/gif", shot.data))
+    ]
+
+
 @given(
-    st.lists(st.lists(st.integers(1, 9), max_size=3), max_size=20),
+    st.lists(st.lists(st.sampled_from([16, 20, 60]), max_size=3), max_size=20),
     st.integers(1, 5),
-    st.integers(9, 30),
+    st.integers(60, 200),
 )
 def test_images_stay_within_both_bounds_and_the_newest_is_among_them(
     sizes: list[list[int]], count: int, size: int

@@ -34,8 +34,11 @@ FOUND = b'{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}'
 Role = Literal["user", "assistant", "system"]
 
 
+TOOLS = (ToolSpec("bash", "", NONE),)
+
+
 def ask(*messages: Message) -> Request:
-    return Request("claude-test-1", 8_000, (Text("be good"),), messages)
+    return Request("claude-test-1", 8_000, (Text("be good"),), messages, TOOLS)
 
 
 def message(role: Role, *blocks: Block) -> Message:
@@ -51,7 +54,7 @@ FINE = [
     ask(GO, message("assistant", Opaque(Raw(USED)))),
     ask(message("user", PNG)),
     replace(ask(GO, CALL, ANSWER, message("assistant", Text("k")), GO), thinking="off"),
-    replace(ask(GO), tools=(ToolSpec("bash", "", NONE),)),
+    replace(ask(GO), tools=()),
     ask(GO, message("assistant", ToolUse("a", "b", Raw(b'{"x":"\\\\ud800"}'))), ANSWER),
 ]
 
@@ -153,6 +156,7 @@ BAD: dict[str, Request] = {
     "temperature": replace(ask(GO), thinking=1_024, temperature=0.5),
     "tools.0: the name": replace(ask(GO), tools=(ToolSpec("", "", NONE),)),
     "input_schema": replace(ask(GO), tools=(ToolSpec("a", "", Raw(b"[]")),)),
+    "tools: must be defined": replace(ask(GO, CALL, ANSWER), tools=()),
     "names must be unique": replace(ask(GO), tools=(ToolSpec("a", "", NONE),) * 2),
     "input is no JSON object": ask(
         GO, message("assistant", ToolUse("a", "bash", Raw(b"1"))), ANSWER

@@ -530,7 +530,7 @@ def test_images_go_by_bytes_too_and_the_newest_stays() -> None:
         api.Text("old"),
         api.Text(load("image_left_out")),
         api.Text("new"),
-        api.Image(api.Base64("image/png", "A" * 100)),
+        api.Image(api.Base64("image/gif", picture(100).data)),
     )
 
 
