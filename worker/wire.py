@@ -18,7 +18,7 @@ from worker.content import (
     tool_name,
     user_blocks,
 )
-from worker.history import is_same_model, stretches
+from worker.history import is_paused, is_same_model, stretches
 from worker.items import (
     AssistantText,
     FromModel,
@@ -266,7 +266,7 @@ class _Draft:
         Any model does after a pause in its server tools.
         """
         ending = self._items[message.blocks[-1][0]]
-        return isinstance(ending, Opaque) or self._has_prefill
+        return self._has_prefill or is_paused([ending])
 
     def _add_neutral(self, index: int) -> None:
         """Add the fixed user text that the API needs and the history does not have."""
