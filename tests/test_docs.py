@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from pod.entries import Known, RunEnd
-from pod.events import Init
+from pod.entries import Known
+from pod.events import Init, name_of
 from pod.exits import Exit
 from worker.client import Delta
 from worker.events import RequestStart, Retry, ToolProgress, Warning
@@ -18,11 +18,7 @@ def test_the_page_on_events_names_every_event_and_its_fields() -> None:
     kinds = [*get_args(Known), Init, RequestStart, Retry, ToolProgress, Warning]
     kinds += get_args(Delta)
 
-    missing = [
-        kind.__name__
-        for kind in kinds
-        if kind is not RunEnd and f"`{kind.__struct_config__.tag}`" not in page
-    ]
+    missing = [kind.__name__ for kind in kinds if f"`{name_of(kind)}`" not in page]
 
     assert missing == []
 
