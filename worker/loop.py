@@ -1,6 +1,6 @@
 """The turn loop: ask, run the tools it calls for, ask again, until it is done."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -117,22 +117,43 @@ class Failed(Struct, frozen=True):
     failure: Failure
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed
+class Yielded(Struct, frozen=True):
+    """The gate ended the turn before a request; it can go on where it stands.
+
+    *tokens* is the estimate of the request that was not sent.
+    """
+
+    tokens: int
+
+
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
+
+Gate = Callable[[], Awaitable[Yielded | None]]
+"""Asked before each request, with the history as it would be sent."""
 
 
 async def run_turn(
-    setup: Setup, history: History, *, spent: Spent, listen: Listen
+    setup: Setup,
+    history: History,
+    *,
+    spent: Spent,
+    listen: Listen,
+    occupancy: Occupancy,
+    gate: Gate,
 ) -> Ending:
     """Run one turn on *history* until the model is done or something ends it.
 
     Input that waits is delivered before each request, and a turn does not end
-    while some is waiting. Cancelled, it leaves every call answered.
+    while some is waiting. *occupancy* follows this history. Cancelled, the turn
+    leaves every call answered.
     """
-    turn = _Turn(setup, history, spent, listen)
+    turn = _Turn(setup, history, spent, listen, occupancy)
     while True:
         history.deliver()
         if reached := spent.reached(setup.limits):
             return Limited(reached)
+        if yielded := await gate():
+            return yielded
         try:
             answer = await turn.ask()
         except ProviderError as error:
@@ -147,18 +168,18 @@ class _Turn:
     """One turn under way: what carries over from request to request."""
 
     def __init__(
-        self, setup: Setup, history: History, spent: Spent, listen: Listen
+        self,
+        setup: Setup,
+        history: History,
+        spent: Spent,
+        listen: Listen,
+        occupancy: Occupancy,
     ) -> None:
         self._setup = setup
         self._history = history
         self._spent = spent
         self._listen = listen
-        self._occupancy = Occupancy(
-            model=setup.model,
-            system=setup.system,
-            specs=setup.specs,
-            counter=setup.counter,
-        )
+        self._occupancy = occupancy
         self._continuations = 0
         self._previous_length: int | None = None
         self._estimate: int | None = None
