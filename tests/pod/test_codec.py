@@ -27,7 +27,7 @@ UNKNOWN = (
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(text=texts, other=texts)
 def test_any_text_comes_back_from_one_ascii_line(text: str, other: str) -> None:
     entries = chain(
