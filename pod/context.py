@@ -7,6 +7,11 @@ from msgspec import Struct
 
 from pod.entries import (
     AnyEntry,
+    BreakerChange,
+    Clip,
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
     Custom,
     CustomMessage,
     DeliveredEntry,
@@ -18,6 +23,7 @@ from pod.entries import (
     ModelChange,
     Notice,
     PromptChange,
+    Prune,
     RunEnd,
     RunStart,
     SessionInfo,
@@ -59,6 +65,12 @@ def items(entry: AnyEntry) -> tuple[Item, ...]:
             | Leaf()
             | Custom()
             | Notice()
+            | CompactionStart()
+            | Compaction()
+            | CompactionFailed()
+            | BreakerChange()
+            | Prune()
+            | Clip()
             | Unknown()
         ):
             return ()

@@ -8,7 +8,7 @@ retries) happens once and carries no number.
 import msgspec
 from msgspec import Struct
 
-from pod.entries import AnyEntry, RunEnd, Unknown
+from pod.entries import AnyEntry, Unknown
 from worker.events import Live
 
 PROTOCOL = "pod/1"
@@ -57,7 +57,7 @@ def line(
         kind = event.type
     else:
         fields = _fields(event)
-        kind = _kind(event)
+        kind = name_of(type(event))
     head: dict[str, object] = {"v": VERSION}
     if "seq" in fields:
         head["seq"] = fields.pop("seq")
@@ -76,7 +76,16 @@ def _fields(event: Event) -> dict[str, object]:
     return msgspec.convert(msgspec.to_builtins(event), dict[str, object])
 
 
-def _kind(event: Event) -> str:
-    if isinstance(event, RunEnd):
-        return "result"
-    return str(event.__struct_config__.tag)
+EVENT_NAMES = {
+    "run_end": "result",
+    "compaction_start": "compact_start",
+    "compaction": "compact_done",
+    "compaction_failed": "compact_failed",
+}
+"""Kinds of entries whose event has another name."""
+
+
+def name_of(kind: type[Event]) -> str:
+    """Return the *type* that events of this kind have."""
+    tag = str(kind.__struct_config__.tag)
+    return EVENT_NAMES.get(tag, tag)

@@ -186,15 +186,16 @@ def scripted_policy(name: str) -> Policy:
 
     Raises SetupError for a name that is none.
     """
-    if name == "echo":
-        return Echo("bash", times=3, arguments='{"command": "true"}')
+    kind, _, times = name.partition(":")
+    if kind == "echo" and (times.isdecimal() or not times):
+        return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
     if name == "survey":
         from pod.survey import Survey
 
         return Survey()
     raise SetupError(
         f'[model] id = "{name}": with provider = "scripted" it names a policy,'
-        ' "echo" or "survey"'
+        ' "echo" or "survey" ("echo:20" calls bash twenty times)'
     )
 
 
@@ -252,14 +253,14 @@ def _python_tools(parts: Parts) -> list[Tool]:
     specs: Sequence[str] = parts.manifest.tools.python
     if not specs:
         return []
-    from tools.python_function import LoadError, load as load_function
+    from tools.python_function import FunctionError, load as load_function
 
     tools: list[Tool] = []
     for spec in specs:
         try:
             tools.append(load_function(spec, parts.loaded.folder))
-        except LoadError as error:
-            raise SetupError(f"[tools] python {spec!r}: {error}") from error
+        except FunctionError as error:
+            raise SetupError(f"[tools] python: {error}") from error
     return tools
 
 

@@ -60,6 +60,6 @@ def opaque(json: str = '{"type":"new_block"}', response: str = "o") -> Opaque:
     return Opaque(json, response)
 
 
-def picture(size: int = 8, media_type: str = "image/png") -> Image:
-    """An image whose base64 has *size* characters."""
-    return Image(media_type, "A" * size)
+def picture(size: int = 16) -> Image:
+    """A GIF of one pixel whose base64 has *size* characters, at least 16."""
+    return Image("image/gif", "R0lGODlhAQABAAAA".ljust(size, "A"))

@@ -1,10 +1,12 @@
 """Whole histories for Hypothesis: legal ones, and legal ones broken in one way."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from hypothesis import settings, strategies as st
+from msgspec.structs import replace
 
-from tests.makers import MODEL_ID
+from tests.makers import MODEL, MODEL_ID, picture
 from tools.base import Image
 from worker.history import Rule, stretches
 from worker.items import (
@@ -18,6 +20,7 @@ from worker.items import (
     ToolResult,
     UserText,
 )
+from worker.model import Model
 
 modest = settings(max_examples=40, deadline=None)
 """For properties of whole histories: drawing one takes some 20 ms."""
@@ -58,20 +61,40 @@ ARGUMENTS = [
     '{"x":"\\\\ud800 \\ud83d\\ude00"}',
     '{"list":[1,2,{"deep":null}]}',
 ]
-EXTRAS = ["", '{"caller":{"type":"direct"}}', '{"citations":null,"type":"odd"}']
+CALLERS = ["", '{"caller":{"type":"direct"}}']
+CITATIONS = ["", '{"citations":null,"type":"odd"}']
 NEW_BLOCKS = ['{"type":"new_block","data":[1, 2]}', '{"type":"container_upload"}']
 
 
 def images() -> st.SearchStrategy[tuple[Image, ...]]:
-    image = st.builds(
-        Image,
-        st.sampled_from(["image/png", "image/jpeg", "image/tiff"]),
-        st.sampled_from(["AAAA", "QUJD", ""]),
-    )
+    """Up to two images, also such as the API refuses."""
+    data = picture().data
+    kinds = [("image/gif", data), ("image/png", data), ("image/tiff", "SUkqAA==")]
+    image = st.sampled_from([*kinds, ("image/gif", "")]).map(lambda kind: Image(*kind))
     return st.lists(image, max_size=2).map(tuple)
 
 
 Words = st.SearchStrategy[str]
+
+
+THINKING: list[Literal["adaptive", "off"] | int | None] = [
+    None,
+    "adaptive",
+    "off",
+    2048,
+]
+
+
+def models() -> st.SearchStrategy[Model]:
+    """Models of all abilities."""
+    return st.builds(
+        replace,
+        st.just(MODEL),
+        system_messages=st.booleans(),
+        prefill=st.booleans(),
+        thinking=st.sampled_from(THINKING),
+        temperature=st.sampled_from([None, 0.5]),
+    )
 
 
 @st.composite
@@ -106,7 +129,7 @@ def _responses(
     for number, kind in enumerate(draw(st.lists(kinds, max_size=2))):
         match kind:
             case "text":
-                extra = draw(st.sampled_from(EXTRAS))
+                extra = draw(st.sampled_from(CITATIONS))
                 said.append(AssistantText(draw(words), name, extra))
             case "server_tool":
                 at = f"srv_{name}_{number}"
@@ -122,7 +145,7 @@ def _responses(
             arguments=draw(st.sampled_from(ARGUMENTS)),
             response=name,
             incomplete=draw(st.booleans()) and number == calls - 1,
-            extra=draw(st.sampled_from(EXTRAS)),
+            extra=draw(st.sampled_from(CALLERS)),
         )
         for number in range(calls)
     ]

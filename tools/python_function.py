@@ -32,6 +32,8 @@ from tools.base import Call, Tool, ToolOutput
 from tools.returned import output_of
 from tools.signature import FunctionError, read_signature
 
+__all__ = ["FunctionError", "load", "wrap"]
+
 T = TypeVar("T")
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -6,7 +6,8 @@ generators to the collector and do not notice a stream that ends half-way.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote
@@ -16,11 +17,12 @@ import trio
 from msgspec import Struct
 
 from worker.api import Request
+from worker.body import CLOSE_SECONDS, Body
 from worker.client import Delta, Failure, ProviderError, Response
 from worker.encode import encode_count, encode_request
 from worker.failures import classify, reread
 from worker.stream import Fold
-from worker.transport_errors import failure_of, silence
+from worker.transport_errors import failure_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,11 +33,12 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 UPLOAD_BYTES_PER_SECOND = 100_000
 """A slower line than this counts as silent while a request goes out."""
+KEEP_ALIVE_SECONDS = 60.0
+"""Tools run between two requests; httpx2's own 5 s would cost a handshake each."""
 LARGEST_ERROR = 64 * 1024
 """Bytes of an error's body that are read."""
 LARGEST_ANSWER = 1024 * 1024
 """Bytes of an answer that is no stream (a count, a model) that are read."""
-CLOSE_SECONDS = 2.0
 LAST_CHUNK_SECONDS = 0.5
 """How long to wait, behind the last event, for the end of the body: with it the
 connection can be used again."""
@@ -83,10 +86,14 @@ class AnthropicClient:
     async def __aenter__(self) -> Self:
         """Import the SDK, which takes a second, and build its client.
 
-        Raises ProviderError for a base_url or credentials that make no sense.
+        Raises ProviderError for a base_url, credentials, a proxy or certificates
+        that make no sense.
         """
         try:
             self._opened = await trio.to_thread.run_sync(self._open)
+        except (ValueError, ImportError, OSError) as error:
+            text = f"the connection to the provider cannot be set up: {error}"
+            raise ProviderError(Failure("invalid", text)) from error
         except Exception as error:
             raise ProviderError(failure_of(error)) from error
         return self
@@ -110,26 +117,25 @@ class AnthropicClient:
         body = _encoded(encode_request, request)
         response = await self._send("/v1/messages", body, request.betas)
         fold = Fold(request_id=response.headers.get("request-id"))
-        chunks = response.aiter_bytes()
+        stream = Body(response, self._idle)
         head = bytearray()
         try:
-            while not fold.is_done:
-                chunk = await self._next(chunks, fold)
-                if chunk is None:
-                    break
+            while not fold.is_done and (chunk := await stream.next()) is not None:
                 if len(head) < LARGEST_ERROR:
                     head += chunk
                 for delta in fold.feed(chunk):
                     on_delta(delta)
-            if fold.is_done:
-                with trio.move_on_after(LAST_CHUNK_SECONDS):
-                    await self._next(chunks, fold)
-            return fold.end()
+            answer = fold.end()
         except ProviderError as error:
-            failure = reread(error.failure, bytes(head), response.headers)
+            failure = _with_partial(error.failure, fold)
+            failure = reread(failure, bytes(head), response.headers)
             raise ProviderError(failure) from error
+        else:
+            with trio.move_on_after(LAST_CHUNK_SECONDS), suppress(ProviderError):
+                await stream.next()
+            return answer
         finally:
-            await _leave(response, chunks)
+            await stream.leave()
 
     async def count_tokens(self, request: Request) -> int:
         """Ask how many tokens *request*'s prompt has. Raises ProviderError."""
@@ -155,13 +161,19 @@ class AnthropicClient:
             connect=CONNECT_SECONDS, read=self._idle, write=self._idle, pool=None
         )
         hooks = {"response": [self._refuse]}
-        http = DefaultAsyncHttpxClient(
-            timeout=timeout, follow_redirects=False, event_hooks=hooks
-        )
-        if self._transport is not None:
-            http = httpx2.AsyncClient(
+        limits = httpx2.Limits(keepalive_expiry=KEEP_ALIVE_SECONDS)
+        http = (
+            DefaultAsyncHttpxClient(
+                timeout=timeout,
+                limits=limits,
+                follow_redirects=False,
+                event_hooks=hooks,
+            )
+            if self._transport is None
+            else httpx2.AsyncClient(
                 timeout=timeout, event_hooks=hooks, transport=self._transport
             )
+        )
         return AsyncAnthropic(
             api_key=self._api_key,
             base_url=self._base_url,
@@ -183,15 +195,16 @@ class AnthropicClient:
         assert self._opened is not None, "the client is not open"
         seconds = CONNECT_SECONDS + self._idle
         seconds += len(body or b"") / UPLOAD_BYTES_PER_SECOND
-        options = {"headers": {"anthropic-beta": ",".join(betas)} if betas else {}}
-        sent: object
+        headers = {"accept-encoding": "identity"}
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
         try:
             with trio.fail_after(seconds):
                 if body is None:
                     sent = await self._opened.get(
                         path,
                         cast_to=httpx2.Response,
-                        options=options,
+                        options={"headers": headers},
                         stream=True,
                         stream_cls=AsyncStream[object],
                     )
@@ -200,15 +213,13 @@ class AnthropicClient:
                         path,
                         cast_to=httpx2.Response,
                         content=body,
-                        options=options,
+                        options={"headers": headers},
                         stream=True,
                         stream_cls=AsyncStream[object],
                     )
         except Exception as error:
             raise ProviderError(failure_of(error)) from error
-        # The SDK hands an httpx2.Response through as it is; its word for that
-        # is the stream's class.
-        return sent.response if isinstance(sent, AsyncStream) else sent
+        return _response(sent)
 
     async def _refuse(self, response: "httpx2.Response") -> None:
         """Read an answer that is no success and raise what it means.
@@ -230,52 +241,39 @@ class AnthropicClient:
         )
         raise ProviderError(failure)
 
-    async def _next(
-        self, chunks: AsyncGenerator[bytes, None], fold: Fold | None = None
-    ) -> bytes | None:
-        """Wait for the next bytes of an answer, None at its end."""
-        try:
-            with trio.move_on_after(self._idle):
-                return await anext(chunks, None)
-        except Exception as error:  # noqa: BLE001  see failure_of: it sorts them all
-            failure = failure_of(error)
-        else:
-            failure = silence(self._idle)
-        if fold is not None:
-            failure = fold.failure(failure.kind, failure.message)
-        raise ProviderError(failure)
-
     async def _read(self, response: "httpx2.Response", most: int) -> bytes:
-        """Read a body, *most* bytes of it at most."""
-        chunks = response.aiter_bytes()
-        body = bytearray()
+        """Read a whole body, *most* bytes of it at most."""
+        body = Body(response, self._idle)
         try:
-            while len(body) < most and (chunk := await self._next(chunks)) is not None:
-                body += chunk
+            return await body.read(most)
         finally:
-            await _leave(response, chunks)
-        return bytes(body[:most])
+            await body.leave()
 
 
-async def _leave(
-    response: "httpx2.Response", chunks: AsyncGenerator[bytes, None]
-) -> None:
-    """Close a response wherever its reading has stopped.
+def _with_partial(failure: Failure, fold: Fold) -> Failure:
+    """Add what the stream had told to a failure that came from below it."""
+    if failure.partial or failure.usage:
+        return failure
+    known = fold.failure(failure.kind, failure.message)
+    return msgspec.structs.replace(
+        failure,
+        partial=known.partial,
+        usage=known.usage,
+        request_id=failure.request_id or known.request_id,
+    )
 
-    By cancelling one more read, so that each of the generators stacked behind
-    *chunks* ends by an exception from inside: closed from outside, the inner
-    ones would be left to the collector.
+
+def _response(sent: object) -> "httpx2.Response":
+    """Take the response out of what the SDK returned.
+
+    It is typed as a stream, but an httpx2.Response is handed through as it is.
     """
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        try:
-            async for _ in chunks:
-                pass
-        except Exception:  # noqa: BLE001  what it says is of no use any more
-            pass
-    with trio.CancelScope(shield=True) as scope:
-        scope.deadline = trio.current_time() + CLOSE_SECONDS
-        await response.aclose()
+    import httpx2
+    from anthropic import AsyncStream
+
+    response = sent.response if isinstance(sent, AsyncStream) else sent
+    assert isinstance(response, httpx2.Response)
+    return response
 
 
 def _encoded(encode: Callable[[Request], bytes], request: Request) -> bytes:

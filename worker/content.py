@@ -1,6 +1,8 @@
 """One item as the blocks of a request: well-formed, and always the same bytes."""
 
 import re
+from base64 import b64decode
+from binascii import Error as Base64Error
 from collections import deque
 from collections.abc import Sequence
 
@@ -10,6 +12,7 @@ from msgspec import Raw, Struct
 from prompts import load
 from tools.base import Image
 from worker import api
+from worker.images import image_size
 from worker.items import (
     AssistantText,
     FromModel,
@@ -24,8 +27,8 @@ from worker.items import (
 
 IMAGE_BYTES = 5 * 1024 * 1024
 """Most base64 bytes of one image. The API refuses more than 5 MB an image."""
-IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-"""What the API's vision guide lists."""
+IMAGE_SIDE = 8000
+"""Most pixels of one side of an image (vision guide)."""
 
 
 class Media(Struct, frozen=True):
@@ -103,13 +106,18 @@ def response_block(item: FromModel) -> api.Block | None:
             arguments = None if item.incomplete else clean_json(item.arguments)
             block = api.ToolUse(
                 id=item.call_id,
-                name=_NOT_IN_NAME.sub("_", item.name)[:128] or "_",
+                name=tool_name(item.name),
                 input=Raw((arguments or "{}").encode()),
             )
             return _with_extra(block, item.extra)
         case Opaque():
             json = clean_json(item.json)
             return None if json is None else api.Opaque(Raw(json.encode()))
+
+
+def tool_name(name: str) -> str:
+    """Return *name* as the API takes it: a model may call what cannot exist."""
+    return _NOT_IN_NAME.sub("_", name)[:128] or "_"
 
 
 def kept_images(items: Sequence[Item], media: Media) -> dict[int, frozenset[int]]:
@@ -124,7 +132,7 @@ def kept_images(items: Sequence[Item], media: Media) -> dict[int, frozenset[int]
     for index, item in enumerate(items):
         for position, image in enumerate(_candidates(item)):
             size = len(image.data)
-            if not _is_accepted(image) or size > media.bytes or not media.images:
+            if not media.images or size > media.bytes or not _is_accepted(image):
                 continue
             kept.append((index, position, size))
             total += size
@@ -146,9 +154,17 @@ _ESCAPE = re.compile(
     r"|\\u0000"
     r"|\\."
 )
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_STARTS = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGODdh": "image/gif",
+    "R0lGODlh": "image/gif",
+    "UklGR": "image/webp",
+}
+"""The first bytes of the images the API takes, as base64."""
+_HEAD = 64 * 1024
+"""Base64 characters in which an image tells its size."""
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-"""A model may call a tool that cannot exist; the API refuses such names."""
 
 
 def _well_formed(escape: re.Match[str]) -> str:
@@ -166,7 +182,7 @@ def _images(
     images: Sequence[Image], kept: frozenset[int]
 ) -> list[api.Text | api.Image]:
     return [
-        api.Image(api.Base64(image.media_type, image.data))
+        api.Image(api.Base64(_media_type(image.data) or image.media_type, image.data))
         if position in kept
         else api.Text(load("image_left_out"))
         for position, image in enumerate(images)
@@ -184,11 +200,24 @@ def _candidates(item: Item) -> Sequence[Image]:
 
 
 def _is_accepted(image: Image) -> bool:
-    return (
-        image.media_type in IMAGE_TYPES
-        and 0 < len(image.data) <= IMAGE_BYTES
-        and _BASE64.fullmatch(image.data) is not None
-    )
+    data = image.data
+    if not data.isascii() or len(data) % 4 or len(data) > IMAGE_BYTES:
+        return False
+    if _media_type(data) is None:
+        return False
+    try:
+        size = image_size(b64decode(data[:_HEAD]))
+    except Base64Error:
+        return False
+    return size is None or max(size) <= IMAGE_SIDE
+
+
+def _media_type(data: str) -> str | None:
+    """Return what an image is by its first bytes, as the API does."""
+    for start, media_type in _STARTS.items():
+        if data.startswith(start):
+            return media_type
+    return None
 
 
 def _reasoning(item: Reasoning) -> api.Block | None:

@@ -9,6 +9,9 @@ from msgspec import Raw, Struct
 LONGEST_MESSAGE = 600
 """Characters of a provider's text that are shown to a person."""
 
+LONGEST_PAGE = 8_192
+"""Characters of a page that its words are looked for in."""
+
 T = TypeVar("T")
 
 
@@ -84,6 +87,7 @@ def one_line(text: str) -> str:
 
 
 def _without_tags(body: str) -> str:
+    body = body[:LONGEST_PAGE]
     if "<" not in body[:200]:
         return body
     body = re.sub(r"(?is)<(script|style)\b.*?</\1>", " ", body)

@@ -32,10 +32,10 @@ _BILLING = re.compile(
     r"|\byou have reached your specified api usage limits\b"
     r"|\bextra usage is required\b|\bout of extra usage\b"
 )
-_BUDGET = re.compile(r"\blimit:? (\d+), requested:? (\d+)")
+_BUDGET = re.compile(r"\blimit:? (\d{1,15}), requested:? (\d{1,15})")
 _QUOTA = re.compile(r"\bexceeded your current quota\b")
 _WAIT = re.compile(
-    r"\b(?:retry|try again) (?:in|after) (?:(\d+)m)?(\d+(?:\.\d+)?) ?(ms|s|sec|seconds?)\b"
+    r"\b(?:retry|try again) (?:in|after) (?:(\d{1,9})m)?(\d{1,9}(?:\.\d+)?) ?(ms|s|sec|seconds?)\b"
     r"|\bretrydelay['\"]?: ?['\"](\d+(?:\.\d+)?)s\b"
 )
 _LEADING_STATUS = re.compile(r"^(?:api error:? |error:? |http )?([45]\d\d)\b")
@@ -113,30 +113,16 @@ def classify(
 
 
 def reread(failure: Failure, head: bytes, headers: Mapping[str, str]) -> Failure:
-    """Look again at what a stream's reader called a failure.
+    """Look again at a 200 that was no event stream: it may be an error.
 
-    An ``error`` event may be about an overflow or a limit, and a body that is
-    no event stream (*head* is its start) may be an error that came with 200.
+    *head* is the start of its body. Some gateways pass errors on that way.
     """
-    match failure.kind:
-        case "not_a_stream":
-            found = classify(200, None, head.decode(errors="replace"), headers)
-            if found.kind == "server":  # it says nothing that we know
-                return failure
-            return msgspec.structs.replace(found, request_id=failure.request_id)
-        case "invalid" | "server":
-            found = classify(None, None, failure.message, headers)
-            if found.kind in {"invalid", "server"}:
-                return failure
-            return msgspec.structs.replace(
-                failure,
-                kind=found.kind,
-                prompt_tokens=found.prompt_tokens,
-                window_tokens=found.window_tokens,
-                output_limit=found.output_limit,
-            )
-        case _:
-            return failure
+    if failure.kind != "not_a_stream":
+        return failure
+    found = classify(200, None, head.decode(errors="replace"), headers)
+    if found.kind == "server":  # it says nothing that we know
+        return failure
+    return msgspec.structs.replace(found, request_id=failure.request_id)
 
 
 def describe(

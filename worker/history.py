@@ -151,6 +151,18 @@ def is_signed(item: Item) -> bool:
     return isinstance(item, Reasoning) and bool(item.signature or item.redacted)
 
 
+def is_paused(response: Sequence[Item]) -> bool:
+    """Whether a response ended inside the provider's own tools.
+
+    Then the model goes on in the next response as if there were one.
+    """
+    said = (item for item in reversed(response) if not isinstance(item, Reasoning))
+    last = next(said, None)
+    return isinstance(last, Opaque) and _server_tool(last).type.endswith(
+        ("_tool_use", "_tool_result")
+    )
+
+
 def is_same_model(one: str, other: str) -> bool:
     """Whether two model ids name one model: a date at the end does not count."""
     return _DATE.sub("", one) == _DATE.sub("", other)
@@ -230,14 +242,18 @@ def _within_server_tools(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
     for index, item in enumerate(items):
         if not isinstance(item, Opaque):
             continue
-        try:
-            block = msgspec.json.decode(item.json, type=_ServerTool)
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-            continue
+        block = _server_tool(item)
         if block.tool_use_id in called:
             yield called[block.tool_use_id] + 1, index
         elif block.id:
             called[block.id] = index
+
+
+def _server_tool(item: Opaque) -> _ServerTool:
+    try:
+        return msgspec.json.decode(item.json, type=_ServerTool)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return _ServerTool()
 
 
 def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
@@ -254,7 +270,7 @@ def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
                 last = start
                 signed = signed or any(map(is_signed, items[start:end]))
                 # A paused response goes on in the next one.
-                joined = _is_paused(items[start:end])
+                joined = is_paused(items[start:end])
             case ToolResult():
                 joined = True
             case UserText():
@@ -263,12 +279,6 @@ def _within_signed_loops(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
                 pass
     if signed and first < last:
         yield first + 1, last
-
-
-def _is_paused(response: Sequence[Item]) -> bool:
-    """Whether a response ended inside the provider's own tools."""
-    said = (item for item in reversed(response) if not isinstance(item, Reasoning))
-    return isinstance(next(said, None), Opaque)
 
 
 def _is_one_response(one: Item, other: Item) -> bool:

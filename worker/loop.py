@@ -183,10 +183,7 @@ class _Turn:
     def _make_smaller(self, failure: Failure, max_tokens: int) -> bool:
         """Ask for less output, or send less media, where that was what failed."""
         if failure.kind == "output_too_large" and max_tokens > 1:
-            if failure.window_tokens and failure.prompt_tokens:
-                left = failure.window_tokens - failure.prompt_tokens
-            else:
-                left = max_tokens // 2
+            left = failure.output_limit or max_tokens // 2
             if not 0 < left < max_tokens:
                 return False
             self._most_output = left

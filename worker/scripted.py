@@ -14,11 +14,11 @@ from worker.api import Request
 from worker.client import (
     Delta,
     Failure as Failure,
-    FailureKind,
     ProviderError,
     Response,
 )
 from worker.encode import encode_count, encode_request
+from worker.failures import classify
 from worker.loopback.answers import stream_of
 from worker.loopback.engine import Engine
 from worker.loopback.refusal import Refusal, Refused
@@ -107,26 +107,6 @@ def _told_as_failures() -> Iterator[None]:
 
 
 def failure_of(refusal: Refusal) -> Failure:
-    """Say in the runtime's words what the API's error is."""
-    return Failure(
-        kind=_kind(refusal),
-        message=f"{refusal.status} {refusal.type}: {refusal.message}",
-        status=refusal.status,
-        prompt_tokens=refusal.prompt_tokens,
-        window_tokens=refusal.window_tokens,
-    )
-
-
-def _kind(refusal: Refusal) -> FailureKind:
-    if refusal.message.startswith("prompt is too long"):
-        return "overflow"
-    if refusal.message.startswith("input length and `max_tokens` exceed"):
-        return "output_too_large"
-    return _KINDS.get(refusal.status, "invalid")
-
-
-_KINDS: dict[int, FailureKind] = {
-    401: "auth",
-    404: "not_found",
-    413: "payload_too_large",
-}
+    """Say in the runtime's words what the API's error is, as over HTTP."""
+    headers = {"x-should-retry": "false"}
+    return classify(refusal.status, refusal.type, refusal.message, headers)

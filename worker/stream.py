@@ -156,7 +156,7 @@ class Fold:
             self._take_rest()
         if not self._is_done or not self._stop_reason:
             what = "a stop reason" if self._is_done else "message_stop"
-            told = ", ".join(self._ignored)
+            told = ", ".join(self._ignored)[:_EXCERPT_BYTES]
             after = f" (what came and is not known: {told})" if told else ""
             raise self._error("truncated", f"the stream ended without {what}{after}")
         try:
@@ -211,7 +211,7 @@ class Fold:
         return self._error("not_a_stream", f"the answer is no event stream but: {body}")
 
     def _take_rest(self) -> None:
-        """Take an event that only its last blank line is missing of."""
+        """Take a last event that lacks nothing but the blank line behind it."""
         if self._is_document(b""):
             raise self._not_a_stream()
         try:

@@ -78,8 +78,7 @@ def _is_paused(turn: Turn) -> bool:
     role, blocks = turn
     if role != "assistant" or not blocks:
         return False
-    kind = blocks[-1].type
-    return kind not in {"text", "tool_use", *REASONING}
+    return blocks[-1].type.endswith(("_tool_use", "_tool_result"))
 
 
 def _ending(turns: Sequence[Turn], request: Request, model: Model) -> Iterator[str]:

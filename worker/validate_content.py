@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from worker.api import (
     CacheControl,
@@ -116,7 +117,7 @@ def _seen_opaque(block: Opaque) -> Seen:
         seen = msgspec.json.decode(block.raw, type=Seen)
         if seen.type in ("thinking", "redacted_thinking"):
             secret = msgspec.json.decode(block.raw, type=_Thinking)
-            return Seen(seen.type, text=secret.signature or secret.data)
+            return replace(seen, text=secret.signature or secret.data)
         return seen
     except (msgspec.DecodeError, RecursionError):
         return Seen("")
@@ -168,6 +169,9 @@ def _tools(request: Request) -> Iterator[str]:
     for name, count in Counter(tool.name for tool in request.tools).items():
         if count > 1:
             yield f"tools: names must be unique, but {name!r} is not"
+    blocks = [block for message in request.messages for block in message.content]
+    if not request.tools and any(isinstance(b, ToolUse | ToolResult) for b in blocks):
+        yield "tools: must be defined where messages have tool_use or tool_result"
     for at, message in enumerate(request.messages):
         for number, block in enumerate(message.content):
             if isinstance(block, ToolUse) and not _is_object(block.input):

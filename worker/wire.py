@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from prompts import load
@@ -15,9 +15,10 @@ from worker.content import (
     kept_images,
     response_block,
     result_block,
+    tool_name,
     user_blocks,
 )
-from worker.history import is_same_model, stretches
+from worker.history import is_paused, is_same_model, stretches
 from worker.items import (
     AssistantText,
     FromModel,
@@ -80,7 +81,7 @@ def to_request(
         max_tokens=limit,
         system=_system(system, items[: _leading(items)], cache),
         messages=draft.messages(cache, previous_length),
-        tools=tuple(tools),
+        tools=tuple(tools) or _past_tools(items),
         thinking=thinking,
         effort=model.effort,
         temperature=None if _is_on(thinking) else model.temperature,
@@ -242,13 +243,13 @@ class _Draft:
             # As it was when this response was asked for.
             self._add_neutral(last.blocks[-1][0])
         elif last is None:
-            self._add_neutral(blocks[0][0] - 1)
+            self._add_neutral(-1)
         self._messages.append(_Message("assistant", blocks))
 
     def _close(self) -> None:
         last = self._messages[-1] if self._messages else None
         if last is None:
-            self._add_neutral(len(self._items) - 1)
+            self._add_neutral(-1)
         elif last.role == "assistant":
             index = last.blocks[-1][0]
             item = self._items[index]
@@ -265,7 +266,7 @@ class _Draft:
         Any model does after a pause in its server tools.
         """
         ending = self._items[message.blocks[-1][0]]
-        return isinstance(ending, Opaque) or self._has_prefill
+        return self._has_prefill or is_paused([ending])
 
     def _add_neutral(self, index: int) -> None:
         """Add the fixed user text that the API needs and the history does not have."""
@@ -306,6 +307,17 @@ def _system(prompt: str, leading: Sequence[Item], cache: Cache) -> tuple[api.Tex
 
 def _texts(items: Sequence[Item]) -> Iterator[str]:
     return (item.text for item in items if isinstance(item, SystemText))
+
+
+def _past_tools(items: Sequence[Item]) -> tuple[api.ToolSpec, ...]:
+    """Name the tools that were called, for a request that has none any more.
+
+    The API wants tools defined wherever there are calls in the history.
+    """
+    calls = (item for item in items if isinstance(item, ToolCall))
+    names = dict.fromkeys(tool_name(call.name) for call in calls)
+    gone = load("tool_gone")
+    return tuple(api.ToolSpec(name, gone, Raw(b'{"type":"object"}')) for name in names)
 
 
 def _has_results(message: _Message) -> bool:

@@ -294,6 +294,15 @@ FLAG_LIKE = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; never raises for bad input."""
+    from pod.cli.streams import release
+
+    try:
+        return _run(arguments)
+    finally:
+        release()
+
+
+def _run(arguments: Sequence[str]) -> int:
     from pod.cli.failing import report, usage
 
     if wrong := _mistyped_flag(arguments):
@@ -307,6 +316,8 @@ def main(arguments: Sequence[str]) -> int:
         )
     except CycloptsError:
         return Exit.USAGE
+    except KeyboardInterrupt:
+        return Exit.SIGINT
     except Exception as error:  # noqa: BLE001  the outermost place: said in a line or two
         return report(error)
     return result if isinstance(result, int) else Exit.DONE

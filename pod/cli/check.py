@@ -1,12 +1,11 @@
 """``pod check`` and ``pod schema``."""
 
-import os
-import sys
 from pathlib import Path
 
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.cli.folder import working_folder
+from pod.cli.streams import give, say
 from pod.exits import Exit
 from pod.load_manifest import load, system_text
 from pod.render_manifest import render
@@ -35,19 +34,19 @@ def run_check(
         is_price_known=is_price_known(loaded.manifest),
     )
     findings = check(loaded.manifest, facts)
-    sys.stdout.write(render(loaded.manifest, loaded.sources))
+    give(render(loaded.manifest, loaded.sources))
     for finding in findings:
-        sys.stderr.write(finding_line(finding, loaded.sources) + "\n")
+        say(finding_line(finding, loaded.sources) + "\n")
     for hint in hints(model):
-        sys.stderr.write(f"warning: {hint}\n")
+        say(f"warning: {hint}\n")
     errors = sum(finding.level == "error" for finding in findings)
     if errors:
-        sys.stderr.write(f"pod: {errors} to mend before this can run\n")
+        say(f"pod: {errors} to mend before this can run\n")
         return Exit.USAGE
     return Exit.DONE
 
 
 def print_schema() -> int:
     """Print the manifest's JSON Schema."""
-    sys.stdout.write(manifest_schema().rstrip("\n") + os.linesep)
+    give(manifest_schema().rstrip("\n") + "\n")
     return Exit.DONE

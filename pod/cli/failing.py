@@ -1,9 +1,9 @@
 """What a person is told when a command cannot do its work."""
 
-import sys
 import traceback
 
 from pod.cli.seconds import BadTime
+from pod.cli.streams import say
 from pod.errors import SessionError, SetupError
 from pod.exits import Exit
 from pod.manifest_errors import ManifestError
@@ -15,7 +15,7 @@ class UsageError(Exception):
 
 def usage(message: str) -> int:
     """Say on stderr what was wrong with the command."""
-    sys.stderr.write(f"pod: {message}\n")
+    say(f"pod: {message}")
     return Exit.USAGE
 
 
@@ -25,20 +25,20 @@ def report(error: Exception) -> int:
         error = error.exceptions[0]
     match error:
         case ManifestError(lines=lines):
-            sys.stderr.write("".join(f"{line}\n" for line in lines))
+            say("\n".join(lines))
             return Exit.USAGE
         case UsageError() | BadTime():
             return usage(str(error))
         case SetupError(exit=exit_code):
-            sys.stderr.write(f"pod: {error}\n")
+            say(f"pod: {error}")
             return exit_code
         case SessionError() | OSError():
-            sys.stderr.write(f"pod: {error}\n")
+            say(f"pod: {error}")
             return Exit.FAILED
         case _:
-            sys.stderr.write(
+            say(
                 "".join(traceback.format_exception(error))
                 + "pod: this is a fault in Pod itself; the session, if one was open,"
-                " can be resumed\n"
+                " can be resumed"
             )
             return Exit.FAILED

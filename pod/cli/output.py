@@ -3,11 +3,13 @@
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TextIO, cast
 
 from rich.console import Console
 
 from pod.cli.options import Options
 from pod.cli.progress import Progress
+from pod.cli.streams import Forgiving, say, write_result
 from pod.clock import now
 from pod.entries import AnyEntry, Notice, RunEnd, RunStart
 from pod.events import Event, Init, line
@@ -24,11 +26,15 @@ Partial = TextDelta | ReasoningDelta | ToolInputDelta
 class Output:
     """One run's output. stdout carries the result or the events, nothing else."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, stdout: int) -> None:
+        """Write results and events to the descriptor *stdout*."""
         self._options = options
+        self._stdout = stdout
         self._streams = options.output_format == "stream-json"
-        self._outbox = Outbox(sys.stdout.fileno() if self._streams else -1)
-        console = Console(stderr=True, highlight=False, emoji=False)
+        self._outbox = Outbox(stdout)
+        console = Console(
+            file=cast(TextIO, Forgiving(sys.stderr)), highlight=False, emoji=False
+        )
         self._progress = Progress(console, quiet=options.quiet)
         self._session = ""
         self._run: str | None = None
@@ -86,9 +92,11 @@ class Output:
         match self._options.output_format:
             case "text":
                 if end.text:
-                    _print(end.text.rstrip("\n") + "\n")
+                    write_result(self._stdout, end.text.rstrip("\n") + "\n")
             case "json":
-                _print(line(end, session=session.id, at=now()).decode())
+                write_result(
+                    self._stdout, line(end, session=session.id, at=now()).decode()
+                )
             case "stream-json":
                 pass
         if self._options.answer_file is not None:
@@ -112,16 +120,7 @@ class Output:
             self._outbox.put(text, live=live)
 
     def _say(self, text: str) -> None:
-        sys.stderr.write(f"pod: {text}\n")
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Nobody reads; the interpreter would complain again when it flushes.
-        sys.stdout = None
+        say(f"pod: {text}")
 
 
 def _write(path: Path, text: str) -> None:

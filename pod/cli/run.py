@@ -13,10 +13,11 @@ from pod.cli.folder import working_folder
 from pod.cli.opening import Choice, open_session
 from pod.cli.options import Options
 from pod.cli.output import Output
+from pod.cli.streams import kept_for_results
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
 from pod.pod import Pod, is_open
-from pod.setup import assemble, init_event
+from pod.setup import Parts, assemble, init_event
 from worker.client import OpenClient
 
 LAST_SECONDS = 5.0
@@ -77,8 +78,16 @@ async def run_loaded(
     open_client: OpenClient | None,
 ) -> int:
     """Open the session, run, and close; *open_client* in place of the manifest's."""
-    parts = assemble(loaded, cwd, open_client)
-    output = Output(options)
+    with kept_for_results() as stdout:
+        output = Output(options, stdout)
+        return await _run_parts(
+            assemble(loaded, cwd, open_client), options, prompt, output
+        )
+
+
+async def _run_parts(
+    parts: Parts, options: Options, prompt: str | None, output: Output
+) -> int:
     choice = Choice(
         resume=options.resume,
         newest=options.newest,

@@ -1,12 +1,12 @@
 """``pod session``: list, show, repair."""
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from pod.cli.folder import working_folder
+from pod.cli.streams import give, say
 from pod.entries import (
     AnyEntry,
     CustomMessage,
@@ -68,13 +68,13 @@ def list_all(
     ]
     if as_json:
         for one in found:
-            sys.stdout.write(msgspec.json.encode(_plain(one)).decode() + "\n")
+            give(msgspec.json.encode(_plain(one)).decode() + "\n")
         return Exit.DONE
     for one in found:
-        sys.stdout.write(_listed_line(one, everywhere=everywhere) + "\n")
+        give(_listed_line(one, everywhere=everywhere) + "\n")
     if not found:
         where = store.folder if everywhere else f"{cwd} in {store.folder}"
-        sys.stderr.write(f"pod: no session of {where}\n")
+        say(f"pod: no session of {where}\n")
     return Exit.DONE
 
 
@@ -138,14 +138,14 @@ def show_one(
     scan = read_log(path)
     if as_json:
         for entry in scan.entries:
-            sys.stdout.buffer.write(line(entry, session=path.stem))
+            give(line(entry, session=path.stem).decode())
         return Exit.DONE
     _print_head(path, scan)
     for entry in scan.entries:
         if text := entry_line(entry):
-            sys.stdout.write(f"{entry.seq:5}  {entry.id}  {text}\n")
+            give(f"{entry.seq:5}  {entry.id}  {text}\n")
     for damage in scan.damage:
-        sys.stderr.write(
+        say(
             f"pod: {path}:{damage.line}: {damage.reason} (byte {damage.offset});"
             f" 'pod session repair {path.stem}' mends it into a new file\n"
         )
@@ -157,7 +157,7 @@ def _print_head(path: Path, scan: Scan) -> None:
     if header is None:
         return
     of = f", a fork of {header.parent_session}" if header.parent_session else ""
-    sys.stdout.write(
+    give(
         f"session {header.id} of {header.pod or 'pod'}{of}\n"
         f"begun   {header.at} in {header.cwd}\n"
         f"log     {path}\n\n"
@@ -244,7 +244,7 @@ def repair_one(
     path = _store(manifest, settings, cwd).find(session)
     repaired = repair(path)
     for text in repaired.report:
-        sys.stdout.write(text + "\n")
+        give(text + "\n")
     return Exit.DONE
 
 

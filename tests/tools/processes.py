@@ -27,8 +27,9 @@ class Marker:
                     found.append(line.replace(b"\0", b" ").decode())
         return found
 
-    async def wait_alive(self, count: int) -> None:
-        while len(self.alive()) < count:  # noqa: ASYNC110  nobody tells us
+    async def wait_asleep(self) -> None:
+        """Wait until the sleep itself runs, not just a shell that will start it."""
+        while not any(line.startswith(self.sleep) for line in self.alive()):  # noqa: ASYNC110  nobody tells us
             await trio.sleep(0.005)
 
 

@@ -137,7 +137,7 @@ async def test_on_cancel_everything_is_asked_to_end_and_its_last_words_are_read(
             nursery.start_soon(
                 bash, f"trap 'echo bye; exit' TERM; {marker.sleep} & wait", output
             )
-            await marker.wait_alive(2)
+            await marker.wait_asleep()
             scope.cancel()
 
     assert scope.cancelled_caught
@@ -163,7 +163,7 @@ async def test_what_ignores_the_request_to_end_is_killed(
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bash, command.format(sleep=marker.sleep), Output())
-            await marker.wait_alive(2)
+            await marker.wait_asleep()
             scope.cancel()
 
     assert trio.current_time() - started < 2
@@ -273,7 +273,7 @@ async def test_what_a_killed_runner_had_started_is_found_by_the_outer_one() -> N
                 receive=output.receive,
             )
         )
-        await marker.wait_alive(3)  # the runner, its bash, the sleep
+        await marker.wait_asleep()
         os.kill(int(output.data), signal.SIGKILL)
 
     assert marker.alive() == []

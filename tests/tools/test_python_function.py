@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from tools.base import Call, Tool, ToolError, ToolOutput
-from tools.python_function import load, wrap
-from tools.signature import FunctionError
+from tools.python_function import FunctionError, load, wrap
 from tools.spill import SpillFolder
 
 

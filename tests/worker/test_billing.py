@@ -38,6 +38,10 @@ def test_cache_writes_are_told_by_how_long_they_stay() -> None:
         {"cache_creation_input_tokens": 100, "output_tokens": 1},
     )
 
+    fewer = {"cache_creation_input_tokens": 50}
+    assert bill({"cache_creation": split}, fewer).usage == Usage(
+        cache_write=50, cache_write_1h=50
+    )
     whole = Usage(cache_write=100, cache_write_1h=70, output=1)
     assert told.usage == whole
     assert bill({"cache_creation": split, "output_tokens": 1}).usage == whole
@@ -98,6 +102,7 @@ def test_a_compaction_iteration_is_billed_and_is_not_the_context() -> None:
                 iteration("message", 23_000, 1_000),
             ],
         },
+        {"output_tokens": 1_000},
     )
 
     assert told.usage == Usage(input=203_000, output=4_500)

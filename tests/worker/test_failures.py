@@ -1,5 +1,7 @@
 """HTTP answers and error events, read for what the run should do."""
 
+import time
+
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
@@ -208,6 +210,25 @@ def test_a_page_is_shown_without_its_tags_and_in_bounds() -> None:
 
     assert text.startswith("Bad gateway xxx")
     assert len(text) <= LONGEST_MESSAGE + 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script" * 9_000,
+        "Limit 9" + "9" * 9_000 + ", Requested 1" + "0" * 9_000,
+        "try again in " + "9" * 9_000 + "s",
+        "prompt is too long: " + "1" * 9_000 + " tokens > 1 maximum",
+        "[" * 9_000,
+        '{"error":' * 9_000,
+        "exceeds the " * 5_000,
+    ],
+)
+def test_a_hostile_text_is_read_quickly_and_without_an_error(text: str) -> None:
+    started = time.thread_time()
+
+    assert classify(400, None, text, {}, now=NOW).message
+    assert time.thread_time() - started < 1
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:

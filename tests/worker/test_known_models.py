@@ -17,7 +17,7 @@ def test_the_table_is_what_the_installed_price_data_gives() -> None:
 
     script = runpy.run_path(str(SCRIPT))
 
-    assert script["table"]() == KNOWN
+    assert script["table"]() == KNOWN, "run scripts/update_models.py"
 
 
 @pytest.mark.parametrize(

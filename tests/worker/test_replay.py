@@ -101,7 +101,9 @@ def usages(draw: st.DrawFn) -> Usage | None:
 def responses(draw: st.DrawFn) -> Response:
     message_id, model = draw(st.text(max_size=8)), draw(st.text(max_size=8))
     usage = draw(usages())
-    known = st.none() | st.integers(1, usage.total) if usage else st.none()
+    known: st.SearchStrategy[int | None] = st.none()
+    if usage is not None:
+        known |= st.just(usage.total) | st.integers(1, usage.total)
     return Response(
         message_id=message_id,
         model=model,

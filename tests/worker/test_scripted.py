@@ -146,6 +146,7 @@ async def test_a_wrong_request_is_invalid_here_too() -> None:
         "without `tool_result` blocks immediately after: a. Each `tool_use` block must "
         "have a corresponding `tool_result` block in the next message.",
         status=400,
+        should_retry=False,
     )
 
 
@@ -161,6 +162,7 @@ async def test_a_prompt_beyond_the_window_overflows() -> None:
         status=400,
         prompt_tokens=10_024,
         window_tokens=10_000,
+        should_retry=False,
     )
 
 

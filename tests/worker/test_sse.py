@@ -183,3 +183,9 @@ def test_any_number_of_comments_is_within_the_limit() -> None:
     events = [event for _ in range(100) for event in sse.feed(b": still here\n")]
 
     assert events + sse.feed(b"data: 1\n\n") == [SseEvent("message", b"1")]
+
+
+def test_the_limit_is_for_one_event() -> None:
+    sse = Sse(limit=40)
+
+    assert len(sse.feed(b"data: 1234567890\n\n" * 100)) == 100

@@ -190,6 +190,16 @@ def test_a_body_of_several_messages_ends_with_the_first() -> None:
     assert fold.feed(b"data: what comes after is not read\n\n") == []
 
 
+def test_what_comes_behind_the_answer_cannot_spoil_it() -> None:
+    fold = Fold(limit=1000)
+    fold.feed(started() + HI + stopped())
+
+    fold.feed(b"data: " + b"x" * 2000)
+    fold.feed(b"\n\n" + event("error", error={"type": "api_error", "message": "m"}))
+
+    assert fold.end() == folded(started() + HI + stopped())
+
+
 @needs_corpus
 def test_an_answer_may_come_whole_inside_message_start() -> None:
     path = corpus("sse_bodies/vercel-ai__anthropic-programmatic-tool-calling.1.sse")
@@ -420,6 +430,7 @@ THINKING = {"type": "thinking", "thinking": ""}
         started() + event("content_block_stop", index=0),
         started() + HI + event("content_block_stop", index=0),
         started() + HI + opened(0, {"type": "text", "text": ""}),
+        started() + opened(0, THINKING) + opened(0, THINKING),
         started()
         + HI
         + event(
@@ -474,6 +485,7 @@ def test_an_event_that_is_too_large_is_garbled() -> None:
         b'{"type":"error","error":{"type":"api_error","message":"x"}}' * 20,
         b"\xef\xbb\xbf  <html>\n<body>\n\n</body></html>",
         b"<!doctype html>" + b"\n\ndata: x\n\n" * 200,
+        b"\xef\xbb\xbf\n {\n\ndata: x\n\n}",
         b"[]",
         b"Bad gateway",
     ],
@@ -483,6 +495,15 @@ def test_a_body_that_is_no_event_stream_is_named(body: bytes, chunk: int) -> Non
 
     assert failure.kind == "not_a_stream"
     assert body.decode("utf-8-sig").strip()[:200] in failure.message
+
+
+def test_a_long_document_is_not_read_to_its_end() -> None:
+    fold = Fold()
+
+    with pytest.raises(ProviderError) as raised:
+        fold.feed(b"<!doctype html>" + b" " * 1000)
+
+    assert raised.value.failure.kind == "not_a_stream"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.makers import (
     told,
     user,
 )
-from tests.strategies import histories, modest
+from tests.strategies import histories, models, modest
 from worker import api
 from worker.client import Response
 from worker.content import Media
@@ -34,18 +34,6 @@ from worker.wire import Cache, clamp_max_tokens, items_of, to_request
 
 NEUTRAL = api.Text(load("neutral_user"))
 NO_CACHE = Cache(enabled=False)
-THINKING: list[Literal["adaptive", "off"] | int | None] = [None, "adaptive", "off"]
-
-
-@st.composite
-def models(draw: st.DrawFn) -> Model:
-    return replace(
-        MODEL,
-        system_messages=draw(st.booleans()),
-        prefill=draw(st.booleans()),
-        thinking=draw(st.sampled_from([*THINKING, 2048])),
-        temperature=draw(st.sampled_from([None, 0.5])),
-    )
 
 
 def request_of(
@@ -314,6 +302,12 @@ def test_a_paused_response_is_sent_as_it_came_and_goes_on() -> None:
     ]
 
 
+def test_a_response_that_ends_in_another_unknown_block_is_no_pause() -> None:
+    items = history(user("go"), opaque('{"type":"container_upload"}'))
+
+    assert messages_of(items)[2:] == [("user", (NEUTRAL,))]
+
+
 def test_an_answer_that_was_cut_off_goes_on_behind_the_neutral_block() -> None:
     cut_off = history(user("go"), said("one, two ", "r"))
     first = [("user", (api.Text("go"),)), ("assistant", (api.Text("one, two "),))]
@@ -530,7 +524,7 @@ def test_images_go_by_bytes_too_and_the_newest_stays() -> None:
         api.Text("old"),
         api.Text(load("image_left_out")),
         api.Text("new"),
-        api.Image(api.Base64("image/png", "A" * 100)),
+        api.Image(api.Base64("image/gif", picture(100).data)),
     )
 
 

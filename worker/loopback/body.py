@@ -113,6 +113,9 @@ class EditorCodeResult(Other, tag="text_editor_code_execution_tool_result"): ...
 class ToolSearchResult(Other, tag="tool_search_tool_result"): ...
 
 
+class ToolAddition(Other, tag="tool_addition"): ...
+
+
 class McpToolUse(Other, tag="mcp_tool_use"): ...
 
 
@@ -139,6 +142,7 @@ Passive = (
     | EditorCodeResult
     | ToolSearchResult
     | AdvisorResult
+    | ToolAddition
     | McpToolUse
     | McpToolResult
     | Compaction

@@ -22,7 +22,13 @@ from worker.loopback.body import (
     read_body,
     read_prompt as read_count,
 )
-from worker.loopback.meter import PromptCache, prompt_tokens, segments, tokens_of
+from worker.loopback.meter import (
+    PromptCache,
+    Segment,
+    prompt_tokens,
+    segments,
+    tokens_of,
+)
 from worker.loopback.refusal import Refused
 from worker.loopback.rules import Served
 from worker.policy import Policy, Reply
@@ -38,6 +44,7 @@ class Admitted(Struct, frozen=True):
 
     body: Body
     model: Served
+    parts: list[Segment]
     digest: str
 
 
@@ -84,11 +91,13 @@ class Engine:
             raise Refused(rules.too_large())
         body = read_body(data)
         model = self.model(body.model)
-        refusal = rules.check_body(body, model, self._key)
+        parts = segments(body)
+        tokens = sum(part.tokens for part in parts)
+        refusal = rules.check_body(body, model, self._key, tokens)
         if refusal is not None:
             raise Refused(refusal)
         digest = hashlib.blake2b(data, digest_size=8).hexdigest()
-        return Admitted(body, model, digest)
+        return Admitted(body, model, parts, digest)
 
     def answer(self, admitted: Admitted, request: Request) -> Response:
         """Ask the policy and make a whole response of its reply.
@@ -124,7 +133,7 @@ class Engine:
         return prompt_tokens(prompt)
 
     def _usage(self, admitted: Admitted, items: Sequence[FromModel]) -> Usage:
-        prompt = self._cache.charge(admitted.model.id, segments(admitted.body))
+        prompt = self._cache.charge(admitted.model.id, admitted.parts)
         thought = sum(_size(item) for item in items if isinstance(item, Reasoning))
         said = sum(_size(item) for item in items if not isinstance(item, Reasoning))
         return prompt + Usage(output=max(1, thought + said), reasoning=thought)

@@ -36,15 +36,10 @@ _TYPES: dict[int, ErrorType] = {
 
 
 class Refusal(Struct, frozen=True):
-    """An error of the API: HTTP status and message.
-
-    *prompt_tokens* and *window_tokens* are set where the message names them.
-    """
+    """An error of the API: HTTP status and message."""
 
     status: int
     message: str
-    prompt_tokens: int | None = None
-    window_tokens: int | None = None
 
     @property
     def type(self) -> ErrorType:

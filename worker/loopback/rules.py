@@ -2,8 +2,9 @@
 
 Wordings are the API's own, taken from error bodies people published. Where it
 is known to be laxer, a rule says so: a request that passes here passes there.
-One rule of old is missing because the API dropped it: neighbours of one role
-are no error any more, it merges them.
+(Recorded requests that it answered were held against these rules.) One rule of
+old is missing because the API dropped it: neighbours of one role are no error
+any more, it merges them.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,8 +12,14 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from worker.loopback import rules_blocks, rules_media, rules_thinking, rules_tools
-from worker.loopback.body import Body, Message, Prompt, ServerToolUse, Text
-from worker.loopback.meter import prompt_tokens
+from worker.loopback.body import (
+    Body,
+    Message,
+    Prompt,
+    ServerToolUse,
+    Text,
+    ToolAddition,
+)
 from worker.loopback.refusal import Refusal
 
 # The API's limit for the body of a request.
@@ -59,9 +66,12 @@ def check_prompt(prompt: Prompt, model: Served, key: bytes) -> Refusal | None:
     return next(_prompt_errors(prompt, model, key), None)
 
 
-def check_body(body: Body, model: Served, key: bytes) -> Refusal | None:
-    """Return the first thing the API would refuse about a request, or None."""
-    return next(_body_errors(body, model, key), None)
+def check_body(body: Body, model: Served, key: bytes, tokens: int) -> Refusal | None:
+    """Return the first thing the API would refuse about a request, or None.
+
+    *tokens* is what its prompt counts.
+    """
+    return next(_body_errors(body, model, key, tokens), None)
 
 
 def _prompt_errors(prompt: Prompt, model: Served, key: bytes) -> Iterator[Refusal]:
@@ -72,11 +82,13 @@ def _prompt_errors(prompt: Prompt, model: Served, key: bytes) -> Iterator[Refusa
     yield from (Refusal(400, text) for text in rules_thinking.signatures(prompt, key))
 
 
-def _body_errors(body: Body, model: Served, key: bytes) -> Iterator[Refusal]:
+def _body_errors(
+    body: Body, model: Served, key: bytes, tokens: int
+) -> Iterator[Refusal]:
     yield from (Refusal(400, text) for text in _parameters(body, model))
     yield from (Refusal(400, text) for text in rules_thinking.parameters(body))
     yield from _prompt_errors(body, model, key)
-    yield from _window(body, model)
+    yield from _window(body, model, tokens)
 
 
 def _parameters(body: Body, model: Served) -> Iterator[str]:
@@ -92,6 +104,7 @@ def _parameters(body: Body, model: Served) -> Iterator[str]:
 
 
 def _order(prompt: Prompt) -> Iterator[str]:
+    """There is a message, and a user's comes first (the API has given that up)."""
     if not prompt.messages:
         yield "messages: at least one message is required"
     elif prompt.messages[0].role == "assistant":
@@ -107,7 +120,8 @@ def _system_messages(prompt: Prompt, model: Served) -> Iterator[str]:
             '`system` parameter, not "system" as an input message role.'
         )
     for i in places:
-        if not all(isinstance(block, Text) for block in messages[i].blocks):
+        kinds = Text | ToolAddition
+        if not all(isinstance(block, kinds) for block in messages[i].blocks):
             yield f"messages.{i}: role 'system' supports text content only"
         if i == 0 or not _takes_system_behind(messages[i - 1]):
             yield (
@@ -147,28 +161,24 @@ def _prefill(prompt: Prompt, model: Served) -> Iterator[str]:
         yield "messages: final assistant content cannot end with trailing whitespace"
 
 
-def _window(body: Body, model: Served) -> Iterator[Refusal]:
+def _window(body: Body, model: Served, tokens: int) -> Iterator[Refusal]:
     """The prompt fits, and the answer beside it.
 
     Newer models take the second case and stop with
     ``model_context_window_exceeded``; refusing it is the stricter half.
     """
-    prompt, window = prompt_tokens(body), model.window
-    if prompt > window:
+    window = model.window
+    if tokens > window:
         yield Refusal(
             400,
-            f"prompt is too long: {prompt} tokens > {window} maximum",
-            prompt_tokens=prompt,
-            window_tokens=window,
+            f"prompt is too long: {tokens} tokens > {window} maximum",
         )
-    elif prompt + body.max_tokens > window:
+    elif tokens + body.max_tokens > window:
         yield Refusal(
             400,
             "input length and `max_tokens` exceed context limit: "
-            f"{prompt} + {body.max_tokens} > {window}, decrease input length or "
+            f"{tokens} + {body.max_tokens} > {window}, decrease input length or "
             "`max_tokens` and try again",
-            prompt_tokens=prompt,
-            window_tokens=window,
         )
 
 

@@ -46,8 +46,9 @@ def _of_user(block: Block) -> str | None:
 def contents(prompt: Prompt) -> Iterator[str]:
     """No message and no text block is empty or blank.
 
-    Text inside a tool result is held to the same, which is stricter than what
-    is known of the API about blank (not empty) ones.
+    An assistant's blank text passes beside other blocks: the API takes back
+    what its models say. Text inside a tool result is held to the same as a
+    user's, which is stricter than what is known of the API about blank ones.
     """
     for text in prompt.system_blocks:
         yield from _text("system", text)
@@ -59,7 +60,17 @@ def contents(prompt: Prompt) -> Iterator[str]:
                 "the optional final assistant message"
             )
         for j, block in enumerate(message.blocks):
-            yield from _block(f"messages.{i}.content.{j}", block)
+            if not _is_blank_of_many(message, block):
+                yield from _block(f"messages.{i}.content.{j}", block)
+
+
+def _is_blank_of_many(message: Message, block: Block) -> bool:
+    return (
+        message.role == "assistant"
+        and len(message.blocks) > 1
+        and isinstance(block, Text)
+        and block.text.isspace()
+    )
 
 
 def _block(path: str, block: Block) -> Iterator[str]:

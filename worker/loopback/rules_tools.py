@@ -57,7 +57,8 @@ def calls(prompt: Prompt) -> Iterator[str]:
     """Ids and names fit; no id is used twice; each call is answered at once.
 
     At once: by a result at the head of the very next message. The API merges
-    a user's neighbouring messages before it looks, which this does not.
+    neighbours of one role before it looks, which this does not; and it takes
+    an id again in a later turn, which servers that speak its language refuse.
     """
     seen: set[str] = set()
     for i, message in enumerate(prompt.messages):

@@ -27,17 +27,19 @@ from worker.loopback.answers import message_of, stream_of
 from worker.loopback.engine import KEY, Engine
 from worker.loopback.faults import (
     NONE,
-    Close,
-    End,
     Fault,
     Faults,
-    Head,
-    Send,
     Status,
-    Step,
-    Wait,
     comes_first,
     fault_of,
+)
+from worker.loopback.plan import (
+    Close,
+    End,
+    Head,
+    Send,
+    Step,
+    Wait,
     plan,
     plan_reply,
 )

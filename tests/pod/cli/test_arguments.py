@@ -41,7 +41,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "--continue"], "there is no session"),
         (["run", "hi", "--timeout", "soon"], "'soon' is no time"),
         (["run", "hi", "--timeout", "0"], "'0' is no time"),
-        (["run", "hi", "--max-requests", "none"], "max-requests"),
+        (["run", "hi", "--max-requests", "many"], "max-requests"),
         (["run", "hi", "--max-requests", "0"], "max_requests"),
         (["run", "hi", "--cd", "/no/such/folder"], "no such folder"),
         (["run", "hi", "-m", "nope.toml"], "nope.toml"),
