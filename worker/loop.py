@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Literal, Protocol
 
 import trio
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from prompts import load
 from worker.api import Request, ToolSpec
-from worker.ask import Answer, ask
+from worker.ask import Answer, ask, beside
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
 from worker.content import Media
@@ -255,7 +256,8 @@ class _Turn:
             )
         )
         try:
-            answer = await ask(
+            asking = partial(
+                ask,
                 setup.client,
                 request,
                 retry=setup.retry,
@@ -263,11 +265,19 @@ class _Turn:
                 listen=self._listen,
                 failed=broken.append,
             )
+            if self._occupancy.has_counted:
+                answer = await asking()
+            else:
+                answer = await beside(asking, self._count)
         finally:
             for failure in broken:
                 self._charge_broken(request, failure)
         self._previous_length = len(self._history.items)
         return answer
+
+    async def _count(self) -> None:
+        """Load the tokenizer and count while the first answer is waited for."""
+        self._estimate = await self._occupancy.estimate(self._history.items)
 
     def _charge_broken(self, request: Request, failure: Failure) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
@@ -339,7 +349,9 @@ class _Turn:
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response
-        self._occupancy.measured(response.context_tokens, len(self._history.items))
+        self._occupancy.measured(
+            response.context_tokens, self._history.items, usage=response.usage
+        )
         self._spent.charge(response.usage or Usage(), cost)
         self._history.answered(
             Answered(
