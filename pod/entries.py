@@ -38,12 +38,14 @@ class Entry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     number of the entry's event. *id* is unique in its log, *parent* is the
     entry before it on its branch (None: the first). *at* is UTC, RFC 3339 with
     milliseconds. *run* is the run it belongs to, None outside of runs.
+
+    An entry that is not in a log yet leaves them out: Session.append fills them.
     """
 
-    seq: int
-    id: str
-    parent: str | None
-    at: str
+    seq: int = 0
+    id: str = ""
+    parent: str | None = None
+    at: str = ""
     run: str | None = None
 
 
@@ -189,6 +191,182 @@ class Notice(Entry, frozen=True, tag="notice", omit_defaults=True, kw_only=True)
     message: str
 
 
+Reason = Literal["mid_turn", "post_run", "overflow", "manual", "model_switch"]
+"""Why a compaction happens (design.md §6.1)."""
+
+Mode = Literal["worker", "mechanical"]
+"""How a summary is made."""
+
+
+class Directive(Struct, frozen=True, omit_defaults=True):
+    """A message of the user's that outlasts compactions, word for word.
+
+    *clipped*: the text is the beginning and the end of a huge one.
+    """
+
+    text: str
+    clipped: bool = False
+
+
+class AutoRead(Struct, frozen=True, omit_defaults=True):
+    """A file, or lines of one, that is put in front of the model.
+
+    *start* and *end* are 1-based lines, both included; None for a whole file.
+    *text* is what was in it at the commit, *sha256* is of the whole file then,
+    *tokens* what the rendered block costs.
+    """
+
+    path: str
+    text: str
+    sha256: str
+    tokens: int
+    start: int | None = None
+    end: int | None = None
+
+
+class Reference(Struct, frozen=True, omit_defaults=True):
+    """A file that is named without its contents; *use* says how it was used."""
+
+    path: str
+    use: str
+
+
+class FileDetails(Struct, frozen=True, omit_defaults=True):
+    """The files the summarised part read and changed, over all compactions."""
+
+    read_files: tuple[str, ...] = ()
+    modified_files: tuple[str, ...] = ()
+
+
+class Receipt(Struct, frozen=True, omit_defaults=True):
+    """What went in and came out of a compaction, for whoever wants to check.
+
+    Tokens are estimates of the view, *worker_input_tokens* what was sent to the
+    compact worker, each token once. *dropped_quotes* are words that the summary
+    put into the user's mouth. *attempts* names each rung tried and how it ended.
+    """
+
+    summarised_items: int = 0
+    summarised_tokens: int = 0
+    kept_items: int = 0
+    kept_tokens: int = 0
+    summary_tokens: int = 0
+    directive_tokens: int = 0
+    auto_read_tokens: int = 0
+    dropped_quotes: tuple[str, ...] = ()
+    vanished_marks: tuple[str, ...] = ()
+    worker_requests: int = 0
+    worker_input_tokens: int = 0
+    attempts: tuple[str, ...] = ()
+
+
+class CompactionStart(
+    Entry, frozen=True, tag="compaction_start", omit_defaults=True, kw_only=True
+):
+    """A compaction begins; exactly one Compaction or CompactionFailed follows."""
+
+    compaction_id: str
+    reason: Reason
+    mode: Mode
+    tokens_before: int
+    threshold: int | None = None
+    will_retry: bool = False
+
+
+class Compaction(
+    Entry, frozen=True, tag="compaction", omit_defaults=True, kw_only=True
+):
+    """The head of the history, replaced for good.
+
+    The context behind it is: the summary, the directives, the auto-read files,
+    the references, then the items from the entry *first_kept* on (None: none).
+    *compacted_from* is the leaf before it.
+    """
+
+    compaction_id: str
+    reason: Reason
+    mode: Mode
+    summary: str
+    first_kept: str | None
+    compacted_from: str
+    tokens_before: int
+    tokens_after: int
+    directives: tuple[Directive, ...] = ()
+    auto_read: tuple[AutoRead, ...] = ()
+    references: tuple[Reference, ...] = ()
+    details: FileDetails = FileDetails()
+    receipt: Receipt = Receipt()
+    short_summary: str = ""
+    preserve_data: str = ""
+    from_hook: bool = False
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+CompactionCode = Literal[
+    "timeout",
+    "overflow",
+    "no_summary",
+    "invalid_summary",
+    "too_large",
+    "input_limit",
+    "api",
+    "no_gain",
+    "does_not_fit",
+    "cancelled",
+    "crashed",
+    "log_failed",
+]
+
+
+class CompactionFailed(
+    Entry, frozen=True, tag="compaction_failed", omit_defaults=True, kw_only=True
+):
+    """A compaction came to nothing: the history is as it was."""
+
+    compaction_id: str
+    code: CompactionCode
+    message: str
+    retryable: bool = False
+    consecutive_failures: int = 0
+    breaker_open: bool = False
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+
+
+class BreakerChange(
+    Entry, frozen=True, tag="breaker", omit_defaults=True, kw_only=True
+):
+    """The circuit breaker of the compact worker after something happened to it.
+
+    *opened_at* is when it opened (RFC 3339), None while it is closed.
+    *fingerprint* is of the input that failed last: it is not sent again.
+    """
+
+    failures: int
+    opened_at: str | None = None
+    fingerprint: str = ""
+
+
+class Prune(Entry, frozen=True, tag="prune", omit_defaults=True, kw_only=True):
+    """From here on these tool results are shown without their content.
+
+    *entries* are ids of item entries; each reads ``[Output truncated - N tokens]``.
+    """
+
+    entries: tuple[str, ...]
+    tokens: tuple[int, ...]
+    saved: int
+
+
+class Clip(Entry, frozen=True, tag="clip", omit_defaults=True, kw_only=True):
+    """From here on the item of *entry* is shown with *text* as its content."""
+
+    entry: str
+    text: str
+
+
 class Unknown(Struct, frozen=True):
     """A line of a kind that this version does not know; *json* is the whole line."""
 
@@ -217,5 +395,30 @@ Known = (
     | Custom
     | CustomMessage
     | Notice
+    | CompactionStart
+    | Compaction
+    | CompactionFailed
+    | BreakerChange
+    | Prune
+    | Clip
 )
 AnyEntry = Known | Unknown
+
+REFERENCES = (
+    "parent",
+    "run",
+    "target",
+    "input",
+    "inputs",
+    "entry",
+    "entries",
+    "first_kept",
+    "compacted_from",
+)
+"""Fields that hold ids of the same log, one or a list: a fork maps each of them.
+
+A new field that refers to an entry, an input or a run belongs in here.
+"""
+
+ASIDE = (SessionInfo, Label, Notice, Leaf)
+"""Kinds that hang beside the path: appending one does not put the leaf on it."""

@@ -1,85 +1,185 @@
-"""What a Pod is: the manifest, parsed."""
+"""What a Pod is: the manifest, parsed.
 
-from typing import Annotated, Literal
+The docstrings of tables and fields are the reference: the JSON Schema, the
+example and docs/manifest.md are made from them. Files and folders that the
+manifest names (system_file, python, dir) are relative to the manifest's own
+folder; read_roots and write_roots are relative to the folder the Pod is
+started in. ``~`` at the start is the home folder.
+"""
+
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
-Positive = Annotated[int, Meta(gt=0)]
-Seconds = Annotated[float, Meta(gt=0)]
-BUILTIN_TOOLS = (
-    "read_file",
-    "write_file",
-    "edit_file",
-    "bash",
-    "grep",
-    "glob",
-)
+# The upper ends keep inf and slips of the keyboard out.
+Positive = Annotated[
+    int,
+    Meta(gt=0, le=1_000_000_000_000, description="a whole number from 1 to 10^12"),
+]
+Seconds = Annotated[
+    float, Meta(gt=0, le=31_536_000, description="seconds above 0, at most a year")
+]
+Line = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\u0000-\u001f\u007f]+$",
+        description="a text of one line, not empty",
+    ),
+]
+PathText = Annotated[str, Meta(pattern=r"^[^\u0000]+$", description="a path")]
+PythonTool = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\u0000]+\.py:[A-Za-z_][A-Za-z0-9_]*$",
+        description="a file and a function in it, like tools.py:search",
+    ),
+]
+BuiltinTool = Literal["read_file", "write_file", "edit_file", "bash", "grep", "glob"]
+BUILTIN_TOOLS: tuple[BuiltinTool, ...] = get_args(BuiltinTool)
 
 
 class PodTable(Struct, frozen=True, forbid_unknown_fields=True):
-    name: str = "pod"
+    """Who the Pod is."""
+
+    name: Line = "pod"
+    """Name of the Pod, as sessions and listeners show it."""
     description: str = ""
+    """What the Pod is for, in a line. For people; no model reads it."""
 
 
 class ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The model that is asked, and how."""
+
     provider: Literal["anthropic", "scripted"] = "anthropic"
-    id: str = "claude-sonnet-5-5"
+    """Who answers: "anthropic" is any server that speaks the Messages API, "scripted" a model without a network, for trials."""
+    id: Line = "claude-sonnet-5-5"
+    """Name of the model, as the provider spells it."""
     max_tokens: Positive = 32_000
-    """Most output tokens of one request, reasoning included."""
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    thinking: Literal["adaptive", "off"] | Positive | None = None
-    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
-    base_url: str | None = None
-    api_key_env: str = "ANTHROPIC_API_KEY"
-    context_window: Positive | None = None
-    betas: tuple[str, ...] = ()
+    """Most output tokens of one request, reasoning included. Lowered for a request where less room is left in the window."""
+    effort: Annotated[
+        Literal["low", "medium", "high", "xhigh", "max"] | None,
+        Meta(examples=["high"]),
+    ] = None
+    """How much work the model puts into an answer. Unset: the provider's default."""
+    thinking: Annotated[
+        Literal["adaptive", "off"] | Positive | None, Meta(examples=["adaptive"])
+    ] = None
+    """Reasoning: "adaptive" (the model decides), "off", or a budget in tokens (at least 1024, below max_tokens). Unset: the provider's default."""
+    temperature: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None, Meta(examples=[0.5])
+    ] = None
+    """How freely the model picks its words, 0 to 1. Unset: the provider's default."""
+    base_url: Annotated[
+        Annotated[
+            str,
+            Meta(pattern=r"^https?://[^\s\u0000]+$", description="an http(s) address"),
+        ]
+        | None,
+        Meta(examples=["http://localhost:8080"]),
+    ] = None
+    """Address of a server that speaks the Anthropic Messages API (llama.cpp, Ollama, vLLM, a gateway). Unset: the provider's own."""
+    api_key_env: Annotated[
+        str,
+        Meta(
+            pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+            description="the name of an environment variable (never the key itself)",
+        ),
+    ] = "ANTHROPIC_API_KEY"
+    """Name of the environment variable that holds the API key. The key itself never stands in a manifest."""
+    context_window: Annotated[Positive | None, Meta(examples=[200_000])] = None
+    """Tokens that prompt and output may have together. Unset: what is known of the model."""
+    betas: tuple[Line, ...] = ()
+    """Beta features to ask for, sent as the anthropic-beta header."""
 
 
 class PromptTable(Struct, frozen=True, forbid_unknown_fields=True):
-    system: str | None = None
-    system_file: str | None = None
-    append: str | None = None
+    """The system prompt. A session keeps the one it started with."""
+
+    system: Annotated[str | None, Meta(examples=["You review Python code."])] = None
+    """The system prompt, in place of the built-in one. Not together with system_file."""
+    system_file: Annotated[PathText | None, Meta(examples=["prompt.md"])] = None
+    """A UTF-8 file with the system prompt, in place of the built-in one; relative to the manifest."""
+    append: Annotated[str | None, Meta(examples=["Answer in French."])] = None
+    """Text added behind the system prompt, after a blank line."""
 
 
 class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    max_requests: Positive | None = None
-    max_total_tokens: Positive | None = None
-    max_budget_usd: Annotated[float, Meta(gt=0)] | None = None
-    timeout: Seconds | None = None
+    """Where a run ends at the latest: exit 3, with what there is until then. Unset: no limit."""
+
+    max_requests: Annotated[Positive | None, Meta(examples=[50])] = None
+    """Most requests to the model in one run; retries of a request do not count."""
+    max_total_tokens: Annotated[Positive | None, Meta(examples=[2_000_000])] = None
+    """Most tokens of one run, input (cached too) and output of all its requests."""
+    max_budget_usd: Annotated[
+        Annotated[float, Meta(gt=0, le=1_000_000)] | None, Meta(examples=[5.0])
+    ] = None
+    """Most US dollars one run may cost. Needs a model whose price is known."""
+    timeout: Annotated[Seconds | None, Meta(examples=[3600.0])] = None
+    """Most seconds one run may take."""
 
 
 class RetryTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """How failed requests are tried again: overload, rate limits, broken connections."""
+
     attempts: Positive = 8
+    """Times a request is tried in all, the first time included."""
     base: Seconds = 0.5
+    """Seconds before the second attempt; doubled each time after it, with jitter."""
     cap: Seconds = 60.0
+    """Longest wait in seconds. Where the provider asks for a longer one, the run fails and says when to come back."""
     idle_timeout: Seconds = 120.0
+    """Seconds without a byte after which a response counts as broken off."""
 
 
 class CacheTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The provider's prompt cache."""
+
     enabled: bool = True
+    """Whether requests mark what the provider should cache."""
     ttl: Literal["5m", "1h"] = "5m"
+    """How long the provider keeps it: five minutes, or an hour at a higher price."""
 
 
 class ToolsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    builtin: tuple[str, ...] = BUILTIN_TOOLS
-    python: tuple[str, ...] = ()
+    """What the model can do."""
+
+    builtin: tuple[BuiltinTool, ...] = BUILTIN_TOOLS
+    """The built-in tools the model gets."""
+    python: Annotated[
+        tuple[PythonTool, ...], Meta(examples=[["my_tools.py:search"]])
+    ] = ()
+    """Tools of your own: a Python file, relative to the manifest, and a function in it. They run inside the Pod's process, unconfined."""
     max_output_bytes: Positive = 65_536
+    """Most bytes of one tool's output that the model sees; the full text goes to a file that the output names."""
     max_output_tokens: Positive = 16_000
-    timeout: Seconds | None = None
+    """Most tokens of one tool's output that the model sees."""
+    timeout: Annotated[Seconds | None, Meta(examples=[600.0])] = None
+    """Most seconds one call of any tool may take. Unset: no limit but the tool's own."""
     bash_timeout: Seconds = 120.0
+    """Most seconds one bash command may take, where the call asks for no other limit."""
 
 
 class PermissionsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    read_roots: tuple[str, ...] = (".",)
-    write_roots: tuple[str, ...] = (".",)
+    """Where the tools may read and write."""
+
+    read_roots: tuple[PathText, ...] = (".",)
+    """Folders the file tools may read in, relative to the folder the Pod is started in."""
+    write_roots: tuple[PathText, ...] = (".",)
+    """Folders the file tools may write in, relative to the folder the Pod is started in. Empty: nowhere."""
 
 
 class SessionTable(Struct, frozen=True, forbid_unknown_fields=True):
-    dir: str | None = None
+    """The session log."""
+
+    dir: Annotated[PathText | None, Meta(examples=["/var/lib/pod"])] = None
+    """Folder for session logs, relative to the manifest; outside of every write root. Unset: the platform's state folder."""
     durability: Literal["fsync", "flush"] = "fsync"
+    """What commits an entry: "fsync" survives a power cut, "flush" only a crash of the process."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A Pod's manifest: every table and every key may be left out."""
+
     pod: PodTable = PodTable()
     model: ModelTable = ModelTable()
     prompt: PromptTable = PromptTable()

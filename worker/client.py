@@ -94,11 +94,15 @@ class Failure(Struct, frozen=True):
     """The blocks that were complete when the stream broke off. Never run."""
     usage: Usage | None = None
     """What the broken stream had told of its usage."""
+    output_limit: int | None = None
+    """The most ``max_tokens`` this prompt may ask for, where the text tells."""
+    should_retry: bool | None = None
+    """What the provider itself said about trying again; None where nothing."""
 
     @property
     def is_transient(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.kind in TRANSIENT
+        return self.kind in TRANSIENT and self.should_retry is not False
 
 
 TRANSIENT: frozenset[FailureKind] = frozenset(

@@ -1,0 +1,230 @@
+"""Whether the values of a manifest go together, and fit the place it is used in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from pod.key_text import label
+from pod.manifest import Manifest, ModelTable, PromptTable, RetryTable, ToolsTable
+from pod.merge import Source
+from pod.toml_text import quoted, toml_value
+
+LEAST_THINKING = 1024
+"""Tokens; the Messages API refuses a smaller reasoning budget."""
+
+
+class Place(Struct, frozen=True):
+    """A file or folder that a manifest names.
+
+    *name* is how it is written there, *path* is absolute and free of symlinks,
+    *kind* is what is there.
+    """
+
+    name: str
+    path: str
+    kind: Literal["file", "folder", "missing"]
+
+
+class Facts(Struct, frozen=True):
+    """What the check has to know of the world.
+
+    *session_dir* is the folder in use, the default one included; *window* is
+    the model's in tokens, None where unknown.
+    """
+
+    read_roots: tuple[Place, ...]
+    write_roots: tuple[Place, ...]
+    session_dir: Place
+    manifest: Place | None
+    system_file: Place | None
+    python: tuple[Place, ...]
+    window: int | None
+    is_price_known: bool
+
+
+class Finding(Struct, frozen=True):
+    """Something about the value of *key* (dotted).
+
+    With an error the Pod does not start; a warning is for whoever asks.
+    """
+
+    level: Literal["error", "warning"]
+    key: str
+    text: str
+
+
+def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
+    """Return what does not go together, in the order of the manifest's tables."""
+    return (
+        *_model(manifest.model, facts),
+        *_prompt(manifest.prompt, facts),
+        *_limits(manifest, facts),
+        *_retry(manifest.retry),
+        *_tools(manifest.tools, facts),
+        *_roots(facts),
+        *_session(manifest, facts),
+        *_own_files(facts),
+    )
+
+
+def finding_line(finding: Finding, sources: Mapping[str, Source]) -> str:
+    """Return *finding* as a line, like those of a manifest that does not load."""
+    table, key = finding.key.split(".")
+    level = "warning: " if finding.level == "warning" else ""
+    place = sources[finding.key].place
+    return f"{place}: {level}{label((table, key))}: {finding.text}"
+
+
+def _error(key: str, text: str) -> Finding:
+    return Finding("error", key, text)
+
+
+def _warning(key: str, text: str) -> Finding:
+    return Finding("warning", key, text)
+
+
+def _model(model: ModelTable, facts: Facts) -> Iterator[Finding]:
+    window = facts.window
+    most = toml_value(model.max_tokens)
+    if window is not None and model.max_tokens >= window:
+        yield _error(
+            "model.max_tokens",
+            f"{most} output tokens leave no room for a prompt in a window of "
+            f"{toml_value(window)} tokens",
+        )
+    if isinstance(model.thinking, int):
+        budget = toml_value(model.thinking)
+        if model.thinking >= model.max_tokens:
+            yield _error(
+                "model.thinking",
+                f"a budget of {budget} tokens does not fit into max_tokens = {most}; "
+                "the answer itself needs room there, too",
+            )
+        if model.thinking < LEAST_THINKING:
+            yield _error(
+                "model.thinking",
+                f"a budget of {budget} tokens is below the provider's least, "
+                f"{LEAST_THINKING}",
+            )
+    if model.temperature is not None and model.thinking not in (None, "off"):
+        yield _warning(
+            "model.temperature",
+            "together with thinking the provider takes no temperature but 1",
+        )
+
+
+def _prompt(prompt: PromptTable, facts: Facts) -> Iterator[Finding]:
+    if prompt.system is not None and prompt.system_file is not None:
+        yield _error("prompt.system_file", "set together with system: keep one of them")
+    for key, text in (("system", prompt.system), ("append", prompt.append)):
+        if text is not None and not text.strip():
+            yield _error(f"prompt.{key}", "a blank text; leave the key out instead")
+    if facts.system_file is not None and facts.system_file.kind != "file":
+        yield _error("prompt.system_file", _no_file(facts.system_file))
+
+
+def _limits(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    budget = manifest.limits.max_budget_usd
+    if budget is not None and not facts.is_price_known:
+        yield _error(
+            "limits.max_budget_usd",
+            f"the price of {quoted(manifest.model.id)} is not known, so that this limit "
+            "cannot be kept; limit max_total_tokens or max_requests instead",
+        )
+
+
+def _retry(retry: RetryTable) -> Iterator[Finding]:
+    if retry.base > retry.cap:
+        yield _error(
+            "retry.base",
+            f"the first wait of {retry.base:g} s is above cap = {retry.cap:g} s",
+        )
+
+
+def _tools(tools: ToolsTable, facts: Facts) -> Iterator[Finding]:
+    for name in _repeated(tools.builtin):
+        yield _error("tools.builtin", f"{quoted(name)} is listed twice")
+    for spec in _repeated(tools.python):
+        yield _error("tools.python", f"{quoted(spec)} is listed twice")
+    functions = [spec.rpartition(":")[2] for spec in dict.fromkeys(tools.python)]
+    for name in _repeated([*dict.fromkeys(tools.builtin), *functions]):
+        yield _error("tools.python", f"two tools are called {quoted(name)}")
+    for file in dict.fromkeys(facts.python):
+        if file.kind != "file":
+            yield _error("tools.python", _no_file(file))
+    if tools.timeout is not None and tools.timeout < tools.bash_timeout:
+        yield _warning(
+            "tools.bash_timeout",
+            f"{tools.bash_timeout:g} s are never reached: timeout = {tools.timeout:g} s "
+            "ends every tool before",
+        )
+
+
+def _roots(facts: Facts) -> Iterator[Finding]:
+    for key, roots in (
+        ("permissions.read_roots", facts.read_roots),
+        ("permissions.write_roots", facts.write_roots),
+    ):
+        for root in roots:
+            if root.kind == "missing":
+                yield _error(key, f"there is no folder {_shown(root)}: create it first")
+            if root.kind == "file":
+                yield _error(key, f"{_shown(root)} is a file: name its folder")
+    for root in facts.write_roots:
+        if _root_above(root, facts.read_roots) is None:
+            yield _warning(
+                "permissions.write_roots",
+                f"{_shown(root)} lies in no read root: what the model writes there it "
+                "can neither read nor edit again",
+            )
+
+
+def _session(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    root = _root_above(facts.session_dir, facts.write_roots)
+    if root is None:
+        return
+    text = (
+        f"{_shown(facts.session_dir)} lies in the write root {_shown(root)}: the "
+        "model's tools could change the Pod's own log"
+    )
+    # The default folder is nobody's choice, and a Pod may well be started in
+    # the home folder, or in / of a container.
+    if manifest.session.dir is None:
+        yield _warning("session.dir", f"{text}; set a folder outside of it")
+    else:
+        yield _error("session.dir", f"{text}; it has to be outside of it")
+
+
+def _own_files(facts: Facts) -> Iterator[Finding]:
+    """Most people keep the manifest in the folder they work on: warn, not more."""
+    own = [facts.manifest, facts.system_file, *dict.fromkeys(facts.python)]
+    for file in own:
+        if file is None:
+            continue
+        root = _root_above(file, facts.write_roots)
+        if root is not None:
+            yield _warning(
+                "permissions.write_roots",
+                f"{_shown(file)} lies in the write root {_shown(root)}: the model's tools "
+                "could change what the Pod does when it is started again",
+            )
+
+
+def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:
+    inside = f"{place.path}/"
+    return next((r for r in roots if inside.startswith(f"{r.path.rstrip('/')}/")), None)
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def _no_file(place: Place) -> str:
+    what = "is a folder" if place.kind == "folder" else "does not exist"
+    return f"{_shown(place)} {what}: a file is needed"
+
+
+def _shown(place: Place) -> str:
+    path = quoted(place.path)
+    return path if place.name == place.path else f"{quoted(place.name)} ({path})"

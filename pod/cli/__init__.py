@@ -1,0 +1,356 @@
+"""The command line: what the commands and flags are, and nothing else.
+
+Each command imports what it needs when it is called, so that help, schema and
+list answer at once.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+
+from pod.cli.options import Options, OutputFormat
+from pod.exits import Exit
+from pod.version import VERSION
+
+app = App(
+    name="pod",
+    help="Run LLM agents that keep going: one manifest, one command, JSON-lines events.",
+    version=VERSION,
+    version_flags=["--version"],
+)
+session_app = App(name="session", help="Look at sessions, and repair them.")
+app.command(session_app)
+
+ManifestPath = Annotated[
+    Path | None,
+    Parameter(
+        name=["--manifest", "-m"],
+        help="The manifest; without it pod.toml in the working folder, if it is there.",
+    ),
+]
+Settings = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name=["--set", "-c"],
+        negative=(),
+        help="Override a key of the manifest: table.key=value, the value as TOML.",
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    Parameter(name=["--cd", "-C"], help="Work in this folder instead."),
+]
+Json = Annotated[
+    bool, Parameter(name="--json", negative=(), help="Print JSON for programs.")
+]
+Quiet = Annotated[
+    bool,
+    Parameter(
+        name=["--quiet", "-q"], negative=(), help="No progress on standard error."
+    ),
+]
+
+
+@app.command
+def run(
+    prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    resume: Annotated[
+        str | None, Parameter(help="Go on with this session: its id, or a part of it.")
+    ] = None,
+    continue_: Annotated[
+        bool,
+        Parameter(
+            name="--continue",
+            negative=(),
+            help="Go on with the newest session of the working folder.",
+        ),
+    ] = False,
+    fork: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="With --resume or --continue: go on in a copy; the session stays as it is.",
+        ),
+    ] = False,
+    ephemeral: Annotated[
+        bool, Parameter(negative=(), help="Keep no session log.")
+    ] = False,
+    refresh_prompt: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Take the manifest's system prompt in place of the session's own.",
+        ),
+    ] = False,
+    output_format: Annotated[
+        OutputFormat,
+        Parameter(
+            help="text: the answer; json: the result; stream-json: every event, a line each."
+        ),
+    ] = "text",
+    include_partial_messages: Annotated[
+        bool,
+        Parameter(negative=(), help="With stream-json: text while it is written, too."),
+    ] = False,
+    output_last_message: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output-last-message", "-o"],
+            help="Write the answer's text to this file.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, Parameter(help="The model's id (model.id of the manifest).")
+    ] = None,
+    max_requests: Annotated[
+        int | None,
+        Parameter(
+            name=["--max-requests", "--max-turns"], help="Most calls to the model."
+        ),
+    ] = None,
+    max_total_tokens: Annotated[
+        int | None, Parameter(help="Most tokens, prompts and answers together.")
+    ] = None,
+    max_budget_usd: Annotated[
+        float | None, Parameter(help="Most US dollars to spend.")
+    ] = None,
+    timeout: Annotated[
+        str | None, Parameter(help="Longest time for the run: 90, 90s, 30m, 2h.")
+    ] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run one prompt to its end.
+
+    Parameters
+    ----------
+    prompt
+        What to do; - reads it from standard input. It may start with a hyphen,
+        but a single word that looks like a flag goes behind --.
+    """
+    from pod.cli.run import run_prompt
+    from pod.cli.seconds import parse_seconds
+
+    seconds = None if timeout is None else parse_seconds(timeout)
+    flags = {
+        "model.id": model,
+        "limits.max_requests": max_requests,
+        "limits.max_total_tokens": max_total_tokens,
+        "limits.max_budget_usd": max_budget_usd,
+        "limits.timeout": seconds,
+    }
+    return run_prompt(
+        Options(
+            prompt=prompt,
+            manifest=manifest,
+            settings=settings + _overrides(flags),
+            cd=cd,
+            resume=resume,
+            newest=continue_,
+            fork=fork,
+            ephemeral=ephemeral,
+            refresh_prompt=refresh_prompt,
+            output_format=output_format,
+            partial=include_partial_messages,
+            answer_file=output_last_message,
+            quiet=quiet,
+        )
+    )
+
+
+@app.command
+def demo(
+    folder: Path | None = None,
+    /,
+    *,
+    http: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Through a server on this machine that speaks the Anthropic API, and its SDK.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="Where the report goes."),
+    ] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Survey a folder and write a report: a real run, offline, without a key.
+
+    Parameters
+    ----------
+    folder
+        The folder to survey; the working folder without it.
+    """
+    from pod.cli.demo import run_demo
+
+    return run_demo(folder, http=http, output=output, quiet=quiet)
+
+
+@app.command
+def check(
+    manifest: Path | None = None,
+    /,
+    *,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Check a manifest; print it whole, with where each value came from.
+
+    Parameters
+    ----------
+    manifest
+        The manifest; without it pod.toml in the working folder, if it is there.
+    """
+    from pod.cli.check import run_check
+
+    return run_check(manifest, settings=settings, cd=cd)
+
+
+@app.command
+def schema() -> int:
+    """Print the manifest's JSON Schema (draft-07), for editors."""
+    from pod.cli.check import print_schema
+
+    return print_schema()
+
+
+@session_app.command(name="list")
+def list_sessions(
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    all_: Annotated[
+        bool,
+        Parameter(
+            name=["--all", "-a"],
+            negative=(),
+            help="Those of all folders, not only of the working folder.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """List sessions, the newest first."""
+    from pod.cli.sessions import list_all
+
+    return list_all(manifest, settings=settings, cd=cd, everywhere=all_, as_json=json)
+
+
+@session_app.command
+def show(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    json: Json = False,
+) -> int:
+    """Show what is in a session.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.sessions import show_one
+
+    return show_one(session, manifest, settings=settings, cd=cd, as_json=json)
+
+
+@session_app.command
+def repair(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Repair a damaged session log; the damaged file is kept beside it.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.sessions import repair_one
+
+    return repair_one(session, manifest, settings=settings, cd=cd)
+
+
+FLAG_LIKE = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
+"""A single word that is more likely a mistyped flag than a prompt."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return the exit code; never raises for bad input."""
+    from pod.cli.streams import release
+
+    try:
+        return _run(arguments)
+    finally:
+        release()
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from pod.cli.failing import report, usage
+
+    if wrong := _mistyped_flag(arguments):
+        return usage(wrong)
+    try:
+        result: object = app(
+            list(arguments),
+            exit_on_error=False,
+            print_error=True,
+            result_action="return_value",
+        )
+    except CycloptsError:
+        return Exit.USAGE
+    except KeyboardInterrupt:
+        return Exit.SIGINT
+    except Exception as error:  # noqa: BLE001  the outermost place: said in a line or two
+        return report(error)
+    return result if isinstance(result, int) else Exit.DONE
+
+
+def _mistyped_flag(arguments: Sequence[str]) -> str | None:
+    """Find a word among *arguments* that would be taken for a prompt by mistake.
+
+    The prompt may start with a hyphen, so the parser takes an unknown flag for
+    one. A flag that is known never gets here: what is asked is whether the
+    parser would bind the word to the prompt.
+    """
+    if not arguments or arguments[0] != "run" or "--help" in arguments:
+        return None
+    try:
+        _, bound, _, _ = app.parse_known_args(list(arguments))
+    except CycloptsError:
+        return None  # the real parse says what is wrong
+    prompt = bound.args[0] if bound.args else None
+    if not isinstance(prompt, str) or not FLAG_LIKE.fullmatch(prompt):
+        return None
+    before_dashes = (
+        arguments[: arguments.index("--")] if "--" in arguments else arguments
+    )
+    if prompt not in before_dashes:
+        return None
+    return f"unknown flag {prompt}; for a prompt that is this one word, write: pod run -- {prompt}"
+
+
+def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:
+    """Write flags that stand for keys of the manifest as settings."""
+    return tuple(
+        f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}"
+        for key, value in flags.items()
+        if value is not None
+    )

@@ -1,0 +1,26 @@
+"""What the command line was asked for, as values."""
+
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+OutputFormat = Literal["text", "json", "stream-json"]
+
+
+class Options(Struct, frozen=True):
+    """What was asked for on the command line."""
+
+    prompt: str | None = None
+    manifest: Path | None = None
+    settings: tuple[str, ...] = ()
+    cd: Path | None = None
+    resume: str | None = None
+    newest: bool = False
+    fork: bool = False
+    ephemeral: bool = False
+    refresh_prompt: bool = False
+    output_format: OutputFormat = "text"
+    partial: bool = False
+    answer_file: Path | None = None
+    quiet: bool = False

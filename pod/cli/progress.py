@@ -1,0 +1,131 @@
+"""What a person watching stderr sees of a run."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from pod.entries import ItemEntry, Notice, RunEnd, RunStart, UsageEntry
+from pod.events import Event
+from tools.text import clean
+from worker.events import RequestStart, Retry, ToolProgress, Warning
+from worker.items import AssistantText, ToolCall, ToolResult
+from worker.usage import Usage
+
+WIDTH = 100
+"""Characters of a call's arguments or a result's summary that are shown."""
+
+
+class Progress:
+    """Prints one line an event that matters, and what is going on right now.
+
+    On a terminal the last line is a live status; elsewhere only whole lines
+    are written. Quiet, it prints nothing but warnings.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._usage = Usage()
+        self._requests = 0
+        self._cost: float | None = 0.0
+        self._status = (
+            Status("starting", console=console)
+            if console.is_terminal and not quiet
+            else None
+        )
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Return the context in which the live status is on the screen."""
+        return self._status if self._status is not None else nullcontext()
+
+    def __call__(self, event: Event) -> None:
+        """Take in one event. Never raises for what an event contains."""
+        match event:
+            case RequestStart():
+                self._requests = event.request
+                self._now(f"request {event.request}: waiting for {event.model}")
+            case ToolProgress():
+                self._now(f"{event.name}: {_short(event.text)}")
+            case Retry():
+                self._say(
+                    f"! {event.kind}: {_short(event.message)};"
+                    f" attempt {event.attempt + 1} of {event.attempts}"
+                    f" in {event.wait:.1f} s",
+                    "yellow",
+                )
+            case Warning() | Notice():
+                self._warn(event.message)
+            case RunStart():
+                self._now("starting")
+            case UsageEntry():
+                self._account(event)
+            case ItemEntry():
+                self._item(event)
+            case _:
+                pass
+
+    def end(self, end: RunEnd) -> None:
+        """Print the line that closes a run."""
+        if self._quiet:
+            return
+        cost = "price unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}"
+        self._say(
+            f"{end.outcome} after {end.seconds:.1f} s: {end.requests} requests,"
+            f" {end.tool_calls} tool calls ({end.tool_errors} errors),"
+            f" {end.usage.total:,} tokens, {cost}",
+            "green" if end.outcome == "finished" else "yellow",
+        )
+
+    def _item(self, entry: ItemEntry) -> None:
+        match entry.item:
+            case AssistantText() as said if said.text.strip():
+                self._say(_short(said.text), "bold")
+            case ToolCall() as call:
+                self._say(f"→ {call.name} {_short(_arguments(call.arguments))}", "cyan")
+            case ToolResult() as result:
+                mark, style = ("✗", "red") if result.is_error else ("←", "dim")
+                self._say(f"{mark} {_short(result.summary)}", style)
+            case _:
+                pass
+
+    def _account(self, entry: UsageEntry) -> None:
+        self._usage += entry.usage or Usage()
+        if self._cost is not None and entry.cost_usd is not None:
+            self._cost += entry.cost_usd
+        elif entry.usage is not None:
+            self._cost = None
+        cost = "" if self._cost is None else f", ${self._cost:.4f}"
+        held = (
+            ""
+            if entry.context_tokens is None
+            else f", context {entry.context_tokens:,} tokens"
+        )
+        self._now(f"{self._requests} requests{cost}{held}")
+
+    def _now(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(Text(text))
+
+    def _say(self, text: str, style: str) -> None:
+        if not self._quiet:
+            self._console.print(Text(text, style=style), soft_wrap=True)
+
+    def _warn(self, text: str) -> None:
+        self._console.print(Text(f"! {_short(text, 400)}", "yellow"), soft_wrap=True)
+
+
+def _arguments(arguments: str) -> str:
+    """Show a call's arguments as a person would write them: short values only."""
+    try:
+        fields = msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return arguments
+    return " ".join(f"{name}={bytes(raw).decode()}" for name, raw in fields.items())
+
+
+def _short(text: str, width: int = WIDTH) -> str:
+    line = " ".join(clean(text[: 8 * width]).text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

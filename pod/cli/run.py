@@ -1,0 +1,140 @@
+"""``pod run``: from arguments to a result on stdout and an exit code."""
+
+import os
+import sys
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import TextIO
+
+import trio
+
+from pod.cli.failing import UsageError
+from pod.cli.folder import working_folder
+from pod.cli.opening import Choice, open_session
+from pod.cli.options import Options
+from pod.cli.output import Output
+from pod.cli.streams import kept_for_results
+from pod.entries import RunEnd
+from pod.load_manifest import Loaded, load
+from pod.pod import Pod, is_open
+from pod.setup import Parts, assemble, init_event
+from worker.client import OpenClient
+
+LAST_SECONDS = 5.0
+"""How long a stopped run waits for a reader that does not read."""
+
+
+def run_prompt(options: Options) -> int:
+    """Run what *options* ask for; return the exit code."""
+    cwd = working_folder(options.cd)
+    check_options(options)
+    loaded = load(options.manifest, options.settings, cwd)
+    prompt = read_prompt(options, sys.stdin)
+    return trio.run(run_loaded, loaded, cwd, options, prompt, None)
+
+
+def check_options(options: Options) -> None:
+    """Refuse flags that do not go together. Raises UsageError."""
+    goes_on = options.resume is not None or options.newest
+    if options.resume is not None and options.newest:
+        raise UsageError("--resume and --continue exclude each other")
+    if options.fork and not goes_on:
+        raise UsageError("--fork goes with --resume ID or --continue")
+    if options.ephemeral and goes_on and not options.fork:
+        raise UsageError(
+            "--ephemeral goes with --resume or --continue only with --fork"
+        )
+    if options.refresh_prompt and not goes_on:
+        raise UsageError("--refresh-prompt goes with --resume ID or --continue")
+
+
+def read_prompt(options: Options, stdin: TextIO) -> str | None:
+    """Return the prompt: the argument, or standard input where that is meant.
+
+    Standard input is read for "-", and for a new session without a prompt when
+    it is no terminal. Never otherwise: a pipe that nobody closes would hang the
+    run. None means to go on with what is open. Raises UsageError.
+    """
+    goes_on = options.resume is not None or options.newest
+    prompt = options.prompt
+    if prompt == "-" or (prompt is None and not goes_on and not stdin.isatty()):
+        prompt = stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+    if prompt is None:
+        if goes_on:
+            return None
+        raise UsageError(
+            'what should it do? Write: pod run "PROMPT", or pipe the prompt in'
+        )
+    if not prompt.strip():
+        raise UsageError("the prompt is empty")
+    return prompt
+
+
+async def run_loaded(
+    loaded: Loaded,
+    cwd: Path,
+    options: Options,
+    prompt: str | None,
+    open_client: OpenClient | None,
+) -> int:
+    """Open the session, run, and close; *open_client* in place of the manifest's."""
+    with kept_for_results() as stdout:
+        output = Output(options, stdout)
+        return await _run_parts(
+            assemble(loaded, cwd, open_client), options, prompt, output
+        )
+
+
+async def _run_parts(
+    parts: Parts, options: Options, prompt: str | None, output: Output
+) -> int:
+    choice = Choice(
+        resume=options.resume,
+        newest=options.newest,
+        fork=options.fork,
+        ephemeral=options.ephemeral,
+        refresh_prompt=options.refresh_prompt,
+    )
+    with open_session(
+        choice, parts, on_entry=output.entry, warn=output.warn
+    ) as session:
+        if prompt is None and not is_open(session):
+            raise UsageError(
+                f"session {session.id} has nothing left to do: its last run is"
+                " finished. Give a prompt to go on with it."
+            )
+        async with parts.opened(session) as setup:
+            agent = Pod(
+                session,
+                setup,
+                bounds=parts.bounds,
+                listen=output.live,
+                settled=output.settled,
+            )
+            output.begin(session.id, init_event(parts, session, setup))
+            end = await _run(agent, output, prompt)
+    return output.finish(end, session)
+
+
+async def _run(agent: Pod, output: Output, prompt: str | None) -> RunEnd:
+    with output.shown():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_watch_signals, agent)
+            nursery.start_soon(output.write, agent)
+            end = await agent.run(prompt)
+            output.close(end)
+            with trio.move_on_after(LAST_SECONDS, shield=True):
+                await output.settled()
+            nursery.cancel_scope.cancel()
+    return end
+
+
+async def _watch_signals(agent: Pod) -> None:
+    """Stop the run at the first signal, the process at the second."""
+    with trio.open_signal_receiver(SIGINT, SIGTERM) as signals:
+        first = True
+        async for signal in signals:
+            if not first:
+                os._exit(128 + signal)
+            first = False
+            agent.stop("sigint" if signal == SIGINT else "sigterm")

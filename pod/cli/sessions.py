@@ -1,0 +1,253 @@
+"""``pod session``: list, show, repair."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from pod.cli.folder import working_folder
+from pod.cli.streams import give, say
+from pod.entries import (
+    AnyEntry,
+    CustomMessage,
+    InputEntry,
+    ItemEntry,
+    Label,
+    Leaf,
+    ModelChange,
+    Notice,
+    PromptChange,
+    RunEnd,
+    RunStart,
+    SessionInfo,
+    ToolStart,
+    UsageEntry,
+)
+from pod.events import line
+from pod.exits import Exit
+from pod.load_manifest import load
+from pod.log import read_log
+from pod.repair import repair
+from pod.scan import Scan
+from pod.store import Listed, Store
+from tools.text import clean
+from worker.items import (
+    AssistantText,
+    Item,
+    Opaque,
+    Reasoning,
+    SystemText,
+    ToolCall,
+    ToolResult,
+    UserText,
+)
+
+WIDTH = 100
+"""Characters of a text that a line of ``show`` has room for."""
+
+
+def _store(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
+    return Store(load(manifest, settings, cwd).session_dir)
+
+
+def list_all(
+    manifest: Path | None,
+    *,
+    settings: tuple[str, ...],
+    cd: Path | None,
+    everywhere: bool,
+    as_json: bool,
+) -> int:
+    """Print the sessions of the working folder, or all; the newest first."""
+    cwd = working_folder(cd)
+    store = _store(manifest, settings, cwd)
+    found = [
+        one
+        for one in store.sessions()
+        if everywhere or one.header is None or one.header.cwd == str(cwd)
+    ]
+    if as_json:
+        for one in found:
+            give(msgspec.json.encode(_plain(one)).decode() + "\n")
+        return Exit.DONE
+    for one in found:
+        give(_listed_line(one, everywhere=everywhere) + "\n")
+    if not found:
+        where = store.folder if everywhere else f"{cwd} in {store.folder}"
+        say(f"pod: no session of {where}\n")
+    return Exit.DONE
+
+
+class _Plain(msgspec.Struct, frozen=True):
+    """One line of ``list --json``."""
+
+    id: str
+    path: str
+    cwd: str | None
+    modified: str
+    size: int
+    entries: int
+    outcome: str
+    name: str
+    prompt: str
+    broken: str
+
+
+def _plain(one: Listed) -> _Plain:
+    return _Plain(
+        id=one.id,
+        path=str(one.path),
+        cwd=None if one.header is None else one.header.cwd,
+        modified=_moment(one.modified),
+        size=one.size,
+        entries=one.entries,
+        outcome=one.outcome,
+        name=one.name,
+        prompt=one.prompt,
+        broken=one.broken,
+    )
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _listed_line(one: Listed, *, everywhere: bool) -> str:
+    if one.broken:
+        return f"{one.id}  broken: {one.broken}"
+    where = f"  {one.header.cwd}" if everywhere and one.header else ""
+    said = one.name or one.prompt
+    return (
+        f"{one.id}  {_moment(one.modified)[:16].replace('T', ' ')}"
+        f"  {one.outcome or 'open':9}  {one.entries:5} entries{where}"
+        f"  {_short(said, 60)}"
+    )
+
+
+def show_one(
+    session: str,
+    manifest: Path | None,
+    *,
+    settings: tuple[str, ...],
+    cd: Path | None,
+    as_json: bool,
+) -> int:
+    """Print what a session consists of; as JSON the same events its run gave."""
+    cwd = working_folder(cd)
+    path = _store(manifest, settings, cwd).find(session)
+    scan = read_log(path)
+    if as_json:
+        for entry in scan.entries:
+            give(line(entry, session=path.stem).decode())
+        return Exit.DONE
+    _print_head(path, scan)
+    for entry in scan.entries:
+        if text := entry_line(entry):
+            give(f"{entry.seq:5}  {entry.id}  {text}\n")
+    for damage in scan.damage:
+        say(
+            f"pod: {path}:{damage.line}: {damage.reason} (byte {damage.offset});"
+            f" 'pod session repair {path.stem}' mends it into a new file\n"
+        )
+    return Exit.FAILED if scan.damage else Exit.DONE
+
+
+def _print_head(path: Path, scan: Scan) -> None:
+    header = scan.header
+    if header is None:
+        return
+    of = f", a fork of {header.parent_session}" if header.parent_session else ""
+    give(
+        f"session {header.id} of {header.pod or 'pod'}{of}\n"
+        f"begun   {header.at} in {header.cwd}\n"
+        f"log     {path}\n\n"
+    )
+
+
+def entry_line(entry: AnyEntry) -> str:
+    """Return an entry in a line for a person; "" for one that only programs need."""
+    match entry:
+        case ItemEntry():
+            return item_line(entry.item)
+        case InputEntry():
+            return ""
+        case RunStart():
+            return f"run begins with {entry.model}" + (
+                ", resumed" if entry.resumed else ""
+            )
+        case RunEnd():
+            cost = "" if entry.cost_usd is None else f", ${entry.cost_usd:.4f}"
+            said = f": {_short(entry.message)}" if entry.message else ""
+            return (
+                f"run {entry.outcome} ({entry.reason}) after {entry.seconds:.1f} s,"
+                f" {entry.requests} requests, {entry.usage.total:,} tokens{cost}{said}"
+            )
+        case UsageEntry():
+            usage = entry.usage
+            tokens = (
+                "usage unknown"
+                if usage is None
+                else f"{usage.prompt:,} in ({usage.cache_read:,} cached),"
+                f" {usage.output:,} out"
+            )
+            return f"  request: {tokens}, {entry.stop_reason}, {entry.seconds:.1f} s"
+        case ToolStart():
+            return ""
+        case ModelChange():
+            return f"model: {entry.previous} to {entry.model}"
+        case PromptChange():
+            return f"system prompt changed: {_short(entry.system)}"
+        case SessionInfo():
+            return f"named {entry.name!r}"
+        case Label():
+            return f"label of {entry.target}: {entry.label!r}"
+        case Leaf():
+            return f"goes on from {entry.target or 'the beginning'}"
+        case CustomMessage():
+            return f"{entry.kind}: {_short(entry.text)}"
+        case Notice():
+            return f"! {entry.message}"
+        case _:
+            return ""
+
+
+def item_line(item: Item) -> str:
+    """Return an item in a line for a person."""
+    match item:
+        case SystemText(text=text):
+            return f"system     {_short(text)}"
+        case UserText(text=text):
+            who = "pod as user" if item.synthetic else "user"
+            return f"{who:10} {_short(text)}"
+        case AssistantText(text=text):
+            return f"assistant  {_short(text)}"
+        case Reasoning(text=text):
+            return f"reasoning  {_short(text or '(redacted)')}"
+        case ToolCall():
+            return f"call       {item.name} {_short(item.arguments)}"
+        case ToolResult():
+            mark = "error " if item.is_error else "result"
+            return f"{mark}     {_short(item.summary)}"
+        case Opaque(json=json):
+            return f"block      {_short(json)}"
+
+
+def repair_one(
+    session: str,
+    manifest: Path | None,
+    *,
+    settings: tuple[str, ...],
+    cd: Path | None,
+) -> int:
+    """Repair a session's log and say what was lost."""
+    cwd = working_folder(cd)
+    path = _store(manifest, settings, cwd).find(session)
+    repaired = repair(path)
+    for text in repaired.report:
+        give(text + "\n")
+    return Exit.DONE
+
+
+def _short(text: str, width: int = WIDTH) -> str:
+    one = " ".join(clean(text[: 8 * width]).text.split())
+    return one if len(one) <= width else one[: width - 1] + "…"

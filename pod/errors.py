@@ -1,0 +1,67 @@
+"""What can be wrong with a session, in words for the person who asked for it."""
+
+from typing import ClassVar
+
+from pod.exits import Exit
+
+
+class SetupError(Exception):
+    """What the manifest names cannot be had: a key, a function, a file."""
+
+    def __init__(self, message: str, exit: Exit = Exit.USAGE) -> None:
+        super().__init__(message)
+        self.exit = exit
+
+
+class SessionError(Exception):
+    """A session cannot be opened or written. *reason* is its word for programs."""
+
+    reason: ClassVar[str] = "session_failed"
+
+
+class NotASession(SessionError):
+    """The file is no session log. It is left as it is."""
+
+    reason = "not_a_session"
+
+
+class NewerFormat(SessionError):
+    """The log was written in a format that this version does not know."""
+
+    reason = "session_newer"
+
+
+class SessionLocked(SessionError):
+    """Another process, or another place in this one, has the session open."""
+
+    reason = "session_locked"
+
+
+class SessionDamaged(SessionError):
+    """The log is damaged in the middle: it can be read and repaired, not appended to."""
+
+    reason = "session_damaged"
+
+
+class SessionNotFound(SessionError):
+    """No session has this id."""
+
+    reason = "session_not_found"
+
+
+class AmbiguousSession(SessionError):
+    """Several sessions' ids begin with this."""
+
+    reason = "session_ambiguous"
+
+
+class LogFailed(SessionError):
+    """The log could not be read or written; what was acknowledged before stands."""
+
+    reason = "log_failed"
+
+
+class DiskFull(LogFailed):
+    """No room for an entry. The log is whole, and can go on once there is room."""
+
+    reason = "disk_full"

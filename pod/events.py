@@ -1,0 +1,91 @@
+"""What a Pod tells the outside, as JSON lines.
+
+A durable event is an entry of the session log, numbered by its *seq*: who
+reads the log again gets the same events again. A live one (deltas, progress,
+retries) happens once and carries no number.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from pod.entries import AnyEntry, Unknown
+from worker.events import Live
+
+PROTOCOL = "pod/1"
+"""Name and version of the event stream; in the first event of every stream."""
+VERSION = 1
+"""The *v* of every event. Readers ignore types and fields they do not know."""
+
+
+class ToolInfo(Struct, frozen=True):
+    name: str
+    has_effects: bool
+
+
+class Init(Struct, frozen=True, tag="init"):
+    """The first event of a run's output: what runs, where, with what."""
+
+    protocol: str
+    pod: str
+    version: str
+    model: str
+    provider: str
+    context_window: int | None
+    max_tokens: int
+    tools: tuple[ToolInfo, ...]
+    cwd: str
+    log: str | None
+    """Path of the session log; None for an ephemeral session."""
+    resumed: bool
+    sandbox: str
+
+
+Event = AnyEntry | Live | Init
+
+
+def line(
+    event: Event, *, session: str, at: str | None = None, run: str | None = None
+) -> bytes:
+    """Return *event* as one JSON line, newline included.
+
+    *at* and *run* are for live events; an entry carries its own. The keys come
+    in a fixed order: v, seq, at, session, run, type, then the event's own.
+    """
+    fields: dict[str, object]
+    if isinstance(event, Unknown):
+        fields = msgspec.json.decode(event.json, type=dict[str, object])
+        kind = event.type
+    else:
+        fields = _fields(event)
+        kind = name_of(type(event))
+    head: dict[str, object] = {"v": VERSION}
+    if "seq" in fields:
+        head["seq"] = fields.pop("seq")
+    head["at"] = fields.pop("at", at)
+    head["session"] = session
+    head["run"] = fields.pop("run", run)
+    head["type"] = kind
+    fields.pop("type", None)
+    return _encoder.encode(head | fields) + b"\n"
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def _fields(event: Event) -> dict[str, object]:
+    return msgspec.convert(msgspec.to_builtins(event), dict[str, object])
+
+
+EVENT_NAMES = {
+    "run_end": "result",
+    "compaction_start": "compact_start",
+    "compaction": "compact_done",
+    "compaction_failed": "compact_failed",
+}
+"""Kinds of entries whose event has another name."""
+
+
+def name_of(kind: type[Event]) -> str:
+    """Return the *type* that events of this kind have."""
+    tag = str(kind.__struct_config__.tag)
+    return EVENT_NAMES.get(tag, tag)

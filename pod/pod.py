@@ -1,0 +1,239 @@
+"""The agent: one session, one model, one run at a time."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import trio
+from msgspec import Struct, structs
+
+from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
+from pod.entries import InputEntry, RunEnd, RunStart
+from pod.errors import DiskFull, LogFailed
+from pod.exits import Exit
+from pod.journal import Journal
+from pod.session import Session
+from tools.files_in_use import FilesInUse
+from worker.events import Listen
+from worker.items import AssistantText, Item, ToolResult, UserText
+from worker.limits import Spent
+from worker.loop import Setup, run_turn
+from worker.occupancy import Occupancy
+
+
+class NothingToDo(Exception):
+    """A run without a prompt, on a session whose last turn is finished."""
+
+
+class Bounds(Struct, frozen=True):
+    """What bounds a run besides the turn loop's own limits: *timeout* in seconds."""
+
+    timeout: float | None = None
+
+
+class Pod:
+    """Runs prompts on a session.
+
+    *settled* is awaited at each commit, so that a reader of the events has
+    time to take them in.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        setup: Setup,
+        *,
+        bounds: Bounds,
+        listen: Listen,
+        settled: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.session = session
+        self._setup = setup
+        self._bounds = bounds
+        self._listen = listen
+        self._settled = settled
+        self._files = FilesInUse()
+        self._occupancy = Occupancy(
+            model=setup.model,
+            system=setup.system,
+            specs=setup.specs,
+            counter=setup.counter,
+        )
+        self._scope: trio.CancelScope | None = None
+        self._stop: Stop | None = None
+        for item in session.items:
+            if isinstance(item, ToolResult):
+                self._files.touch(item.referenced_files)
+
+    def steer(self, text: str) -> None:
+        """Accept more input; the model sees it with the next request.
+
+        It is in the log when this returns. Raises LogFailed.
+        """
+        self.session.append(InputEntry(input=self._setup.new_id(), text=text))
+
+    def stop(self, why: Stop) -> None:
+        """End the run that is under way, as soon as its calls are answered.
+
+        The first reason counts. Without a run it ends the next one at once.
+        """
+        self._stop = self._stop or why
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def run(self, prompt: str | None) -> RunEnd:
+        """Run *prompt* to its end, or go on with an open turn where it is None.
+
+        Returns the entry that closes the run, whatever closed it; a full disk
+        included. Cancelled from outside, it closes the run in the log, too,
+        and lets the cancellation pass.
+
+        Raises NothingToDo for None on a finished session, LogFailed when the
+        log could not even be begun.
+        """
+        if prompt is None and not is_open(self.session):
+            raise NothingToDo
+        run = self._setup.new_id()
+        journal = Journal(self.session, files=self._files, settled=self._settled)
+        spent = Spent()
+        started = trio.current_time()
+        verdict = verdict_of_stop("cancelled")
+        try:
+            resumed = bool(self.session.items)
+            self.session.append(
+                RunStart(run=run, model=self._setup.model.id, resumed=resumed)
+            )
+            if prompt is not None:
+                self.steer(prompt)
+            await journal.commit()
+            verdict = await self._turn(journal, spent)
+        except LogFailed as error:
+            verdict = _verdict_of_log(error)
+        except BaseException as error:
+            if not _is_cancel(error):
+                verdict = _verdict_of_bug(error)
+            raise
+        finally:
+            end = self._end(journal, run, spent, verdict, trio.current_time() - started)
+            with trio.CancelScope(shield=True):
+                end = await self._close(end)
+        return end
+
+    async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
+        timeout = self._bounds.timeout
+        with trio.CancelScope() as self._scope:
+            if self._stop is not None:
+                self._scope.cancel()
+            with trio.move_on_after(float("inf") if timeout is None else timeout):
+                ending = await run_turn(
+                    self._setup,
+                    journal,
+                    spent=spent,
+                    listen=self._listen,
+                    occupancy=self._occupancy,
+                    gate=_open_gate,
+                )
+                return verdict_of(ending)
+            return verdict_of_stop("timeout", seconds=timeout)
+        why, self._stop = self._stop or "cancelled", None
+        return verdict_of_stop(why)
+
+    def _end(
+        self,
+        journal: Journal,
+        run: str,
+        spent: Spent,
+        verdict: Verdict,
+        seconds: float,
+    ) -> RunEnd:
+        return RunEnd(
+            run=run,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            exit_code=verdict.exit,
+            interrupted=verdict.interrupted,
+            message=verdict.message,
+            text=last_text(self.session.items),
+            requests=spent.requests,
+            tool_calls=journal.tool_calls,
+            tool_errors=journal.tool_errors,
+            usage=spent.usage,
+            cost_usd=None if spent.cost is None else float(spent.cost),
+            seconds=round(seconds, 3),
+        )
+
+    async def _close(self, end: RunEnd) -> RunEnd:
+        """Write *end*; into the space reserved for it where the disk is full.
+
+        Returns it as it is in the log, or as it should have been.
+        """
+        try:
+            written = self.session.append(end)
+            await self.session.commit()
+        except DiskFull as error:
+            end = _replaced(end, _verdict_of_log(error))
+            try:
+                written = self.session.last_words(end)
+            except LogFailed:
+                return end
+        except LogFailed as error:
+            return _replaced(end, _verdict_of_log(error))
+        return next((e for e in written if isinstance(e, RunEnd)), end)
+
+
+async def _open_gate() -> None:
+    """Let every request pass."""
+    await trio.lowlevel.checkpoint()
+
+
+def is_open(session: Session) -> bool:
+    """Whether the session's last turn can go on without a new prompt."""
+    if session.pending_inputs:
+        return True
+    items = session.items
+    if not items:
+        return False
+    return session.state.interrupted or isinstance(items[-1], UserText | ToolResult)
+
+
+def last_text(items: Sequence[Item]) -> str:
+    """Return what the model said last, over all text items of that response."""
+    said: list[str] = []
+    response = ""
+    for item in reversed(items):
+        match item:
+            case UserText(synthetic=False):
+                break
+            case AssistantText(text=text, response=from_response) if text.strip():
+                if response and from_response != response:
+                    break
+                response = from_response
+                said.append(text)
+            case _:
+                pass
+    return "".join(reversed(said))
+
+
+def _is_cancel(error: BaseException) -> bool:
+    """Whether *error* is a cancellation going by, and nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
+
+
+def _verdict_of_bug(error: BaseException) -> Verdict:
+    text = f"{type(error).__qualname__}: {error}"
+    return Verdict("failed", "internal_error", Exit.FAILED, text, interrupted=True)
+
+
+def _verdict_of_log(error: LogFailed) -> Verdict:
+    return Verdict("failed", error.reason, Exit.FAILED, str(error), interrupted=True)
+
+
+def _replaced(end: RunEnd, verdict: Verdict) -> RunEnd:
+    return structs.replace(
+        end,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        exit_code=verdict.exit,
+        interrupted=verdict.interrupted,
+        message=verdict.message,
+    )

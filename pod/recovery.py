@@ -1,0 +1,101 @@
+"""What a crash left undone in a session, and the entries that bring it to an end."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from pod.entries import (
+    AnyEntry,
+    InputEntry,
+    ItemEntry,
+    RunEnd,
+    RunStart,
+    UsageEntry,
+)
+from pod.exits import Exit
+from prompts import load
+from worker.history import unanswered
+from worker.items import Item, ToolCall, ToolResult, UserText
+from worker.usage import Usage
+
+Cause = Literal["crashed", "forked"]
+"""Why a run has no end: the process went away, or the copy begins in its middle."""
+
+
+_MESSAGES: dict[Cause, str] = {
+    "crashed": "Pod's process ended before the run did.",
+    "forked": "The session was forked in the middle of this run.",
+}
+
+
+def settled(
+    items: Sequence[Item], prompt: str, begun: Collection[str] | None = None
+) -> list[ItemEntry]:
+    """Return an error result for each call that has none.
+
+    It says what *prompt* says; where *begun* is given, for a call that is not
+    in it, what the prompt of that name with _not_begun says.
+    """
+    return [
+        ItemEntry(
+            item=ToolResult(
+                call_id=call.call_id,
+                summary=load(
+                    prompt
+                    if begun is None or call.call_id in begun
+                    else f"{prompt}_not_begun"
+                ),
+                is_error=True,
+            )
+        )
+        for call in unanswered(items)
+    ]
+
+
+def close_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd:
+    """Return the end of a run that has none, with what it used until then."""
+    mine = [entry for entry in path if entry.run == start.run]
+    answered = [entry for entry in mine if isinstance(entry, UsageEntry)]
+    found = [entry.item for entry in mine if isinstance(entry, ItemEntry)]
+    costs = [entry.cost_usd for entry in answered]
+    known = [cost for cost in costs if cost is not None]
+    results = [item for item in found if isinstance(item, ToolResult)]
+    return RunEnd(
+        run=start.run,
+        outcome="failed" if cause == "crashed" else "cancelled",
+        reason=cause,
+        exit_code=Exit.FAILED,
+        interrupted=True,
+        message=_MESSAGES[cause],
+        requests=len(answered),
+        tool_calls=sum(isinstance(item, ToolCall) for item in found),
+        tool_errors=sum(item.is_error for item in results),
+        usage=sum((entry.usage for entry in answered if entry.usage), Usage()),
+        cost_usd=sum(known) if answered and len(known) == len(costs) else None,
+    )
+
+
+def delivered_before(
+    path: Sequence[AnyEntry], pending: Sequence[InputEntry]
+) -> tuple[str, ...]:
+    """Return inputs that are in the history although nothing says so.
+
+    Items and the word of their delivery are written together, in the order of
+    the inputs; a crash may cut between them. Then the items are the last
+    entries there are.
+    """
+    texts = _last_texts(path)
+    return tuple(
+        entry.input
+        for entry, text in zip(pending, texts, strict=False)
+        if entry.text == text
+    )
+
+
+def _last_texts(path: Sequence[AnyEntry]) -> list[str]:
+    """Return the user messages that nothing follows."""
+    found: list[str] = []
+    for entry in reversed(path):
+        if not isinstance(entry, ItemEntry) or not isinstance(entry.item, UserText):
+            break
+        found.append(entry.item.text)
+    return found[::-1]

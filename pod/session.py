@@ -1,0 +1,300 @@
+"""A session: its log, the tree in it, where it stands, and what the model sees."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from msgspec.structs import replace
+
+from pod.clock import now
+from pod.context import State, context, items, pending_inputs, state
+from pod.disk import Disk
+from pod.entries import (
+    AnyEntry,
+    DeliveredEntry,
+    Header,
+    InputEntry,
+    ItemEntry,
+    Known,
+    Label,
+    Leaf,
+    Notice,
+    RunEnd,
+    RunStart,
+)
+from pod.log import Durability, Log, NoLog, SessionLog
+from pod.recovery import Cause, close_run, delivered_before, settled
+from pod.tree import Tree
+from worker.items import Item, UserText
+
+Clock = Callable[[], str]
+"""Tells the time as the log writes it."""
+
+
+class Session:
+    """One session, open for writing.
+
+    Made by create, open or ephemeral. *on_entry* is told of each entry after it
+    is written; it returns at once and never raises.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        log: Log,
+        files: Path,
+        entries: Sequence[AnyEntry] = (),
+        *,
+        path: Path | None = None,
+        clock: Clock = now,
+        random: Random | None = None,
+    ) -> None:
+        self.header = header
+        self.path = path
+        """The log's; None for a session that is not kept."""
+        self.files = files
+        """Folder for what is too long for the log; made by whoever needs it."""
+        self.tree = Tree(entries)
+        self.run: str | None = None
+        """The run that goes on: entries that name none belong to it."""
+        self.recovered: tuple[Known, ...] = ()
+        """What was appended on opening: notices, results of lost calls, a run's end."""
+        self.on_entry: Callable[[Known], None] = _ignore
+        self._log = log
+        self._seq = entries[-1].seq if entries else 0
+        self._clock = clock
+        self._random = random or Random()
+        self._items: list[Item] = []
+        self._pending: dict[str, InputEntry] = {}
+        self._rebuild()
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        header: Header,
+        *,
+        durability: Durability = "fsync",
+        disk: Disk | None = None,
+        clock: Clock = now,
+        random: Random | None = None,
+    ) -> Self:
+        """Begin a session in a new file. Raises as SessionLog.create does."""
+        log = SessionLog.create(path, header, durability=durability, disk=disk)
+        files = path.with_suffix(".files")
+        return cls(header, log, files, path=path, clock=clock, random=random)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        durability: Durability = "fsync",
+        disk: Disk | None = None,
+        clock: Clock = now,
+        random: Random | None = None,
+        cause: Cause = "crashed",
+    ) -> Self:
+        """Go on with a session; what a crash left undone is brought to its end.
+
+        Calls without a result get one that says so, a run without an end gets
+        one, with *cause* as its reason: see *recovered*. Raises as
+        SessionLog.open does.
+        """
+        log, header, scan, notices = SessionLog.open(
+            path, durability=durability, disk=disk
+        )
+        try:
+            session = cls(
+                header,
+                log,
+                path.with_suffix(".files"),
+                scan.entries,
+                path=path,
+                clock=clock,
+                random=random,
+            )
+            session._recover(notices, cause)
+        except BaseException:
+            log.close()
+            raise
+        return session
+
+    @classmethod
+    def ephemeral(
+        cls,
+        header: Header,
+        *,
+        clock: Clock = now,
+        random: Random | None = None,
+    ) -> Self:
+        """Begin a session that is not kept; its files go when it is closed."""
+        files = Path(tempfile.mkdtemp(prefix="pod-"))
+        return cls(header, NoLog(), files, clock=clock, random=random)
+
+    @property
+    def id(self) -> str:
+        return self.header.id
+
+    @property
+    def leaf(self) -> str | None:
+        return self.tree.leaf
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The history at the leaf. The list is the session's own: do not change it."""
+        return self._items
+
+    @property
+    def pending_inputs(self) -> list[InputEntry]:
+        """Inputs that were accepted and are in the history of no branch yet."""
+        return list(self._pending.values())
+
+    @property
+    def state(self) -> State:
+        """How things stand at the leaf; walks the whole path."""
+        return state(self.header, self.path_entries())
+
+    def path_entries(self) -> list[AnyEntry]:
+        """Return the entries from the root to the leaf."""
+        return self.tree.path(self.leaf)
+
+    def append(self, *entries: Known) -> tuple[Known, ...]:
+        """Write entries, all or none; return them with seq, id, parent and at.
+
+        Each hangs from the one before, the first from the leaf. An entry without
+        a run gets the one that goes on, a RunStart begins one (named by its own
+        id if it brings none), a RunEnd ends it. On DiskFull, LogFailed or
+        ValueError nothing has changed. Raises KeyError for a Leaf or Label
+        whose target is not there.
+        """
+        stamped = self._stamp(entries)
+        self._log.append(stamped)
+        self._take(stamped)
+        return stamped
+
+    def last_words(self, *entries: Known) -> tuple[Known, ...]:
+        """Append after DiskFull, into room that was held for it (64 KiB in all)."""
+        stamped = self._stamp(entries)
+        self._log.last_words(stamped)
+        self._take(stamped)
+        return stamped
+
+    async def commit(self) -> None:
+        """Return when all that was appended outlasts a power loss (see SessionLog)."""
+        await self._log.commit()
+
+    def navigate(self, target: str | None) -> str:
+        """Put the leaf on an entry (None: before all) and return "".
+
+        A user message leaves the history instead and its text is returned, to
+        be changed and given again. Calls that stand unanswered there get a
+        result that says so. Raises KeyError if there is no such entry.
+        """
+        text = ""
+        if target is not None:
+            entry = self.tree[target]
+            if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
+                text, target = entry.item.text, self.tree.before(target)
+        self.append(Leaf(target=target))
+        self.append(*settled(self.items, "left_call"))
+        return text
+
+    def close(self) -> None:
+        """Let go of the log, and of the files of a session that is not kept."""
+        self._log.close()
+        if self.path is None:
+            shutil.rmtree(self.files, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _stamp(self, entries: Sequence[Known]) -> tuple[Known, ...]:
+        leaf, run, seq = self.leaf, self.run, self._seq
+        at = self._clock()
+        found: dict[str, Known] = {}
+        for entry in entries:
+            if (
+                isinstance(entry, Leaf | Label)
+                and entry.target not in self.tree
+                and entry.target not in found
+            ):
+                raise KeyError(entry.target)
+            seq += 1
+            id = self._new_id(found)
+            if isinstance(entry, RunStart):
+                run = entry.run or id
+            found[id] = replace(
+                entry, seq=seq, id=id, parent=leaf, at=at, run=entry.run or run
+            )
+            leaf = Tree.leaf_after(leaf, found[id])
+            if isinstance(entry, RunEnd):
+                run = None
+        return tuple(found.values())
+
+    def _new_id(self, taken: dict[str, Known]) -> str:
+        while True:
+            id = f"{self._random.getrandbits(32):08x}"
+            if id not in self.tree and id not in taken:
+                return id
+
+    def _take(self, entries: Sequence[Known]) -> None:
+        """Let memory follow what is on the disk, then tell."""
+        for entry in entries:
+            self.tree.add(entry)
+            self._seq = entry.seq
+            if isinstance(entry, Leaf):
+                self._rebuild()
+            else:
+                self._items += items(entry)
+            if isinstance(entry, RunStart):
+                self.run = entry.run
+            elif isinstance(entry, RunEnd):
+                self.run = None
+            elif isinstance(entry, InputEntry):
+                if entry.input not in self.tree.delivered:
+                    self._pending[entry.input] = entry
+            elif isinstance(entry, DeliveredEntry):
+                for input in entry.inputs:
+                    self._pending.pop(input, None)
+        for entry in entries:
+            self.on_entry(entry)
+
+    def _rebuild(self) -> None:
+        path = self.path_entries()
+        self._items = context(path)
+        self._pending = {
+            entry.input: entry
+            for entry in pending_inputs(path)
+            if entry.input not in self.tree.delivered
+        }
+
+    def _recover(self, notices: Sequence[str], cause: Cause) -> None:
+        path = self.path_entries()
+        before = state(self.header, path)
+        lost = before.open_run
+        if lost and lost.run in self.tree.ended:
+            lost = None  # the leaf was moved into a run that ended on its branch
+        if lost:
+            self.run = lost.run
+        found: list[Known] = [Notice(message=notice) for notice in notices]
+        if inputs := delivered_before(path, self.pending_inputs):
+            found.append(DeliveredEntry(inputs=inputs))
+        if cause == "forked":
+            found += settled(self.items, "left_call")
+        else:
+            found += settled(self.items, "crashed_call", before.begun)
+        if lost:
+            found.append(close_run(path, lost, cause))
+        if found:
+            self.recovered = self.append(*found)
+
+
+def _ignore(entry: Known) -> None:
+    """Tell nobody."""

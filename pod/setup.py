@@ -1,0 +1,346 @@
+"""From a manifest to what a run works with: model, tools, client, system prompt."""
+
+import os
+import platform
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from decimal import Decimal
+from math import ceil
+from pathlib import Path
+from random import Random
+
+from msgspec import Raw, Struct
+
+from pod.check import check, finding_line
+from pod.check_facts import gather
+from pod.disk import make_folder
+from pod.errors import SetupError
+from pod.events import PROTOCOL, Init, ToolInfo
+from pod.exits import Exit
+from pod.load_manifest import Loaded, resolved, system_text
+from pod.manifest import Manifest
+from pod.manifest_errors import ManifestError
+from pod.pod import Bounds
+from pod.session import Session
+from pod.store import Store
+from pod.version import VERSION
+from prompts import load
+from tools import file_tools
+from tools.base import Tool
+from tools.bash import Bash
+from tools.scope import Scope
+from tools.spill import SpillFolder
+from worker.api import ToolSpec
+from worker.calls import OutputLimits, Toolbox
+from worker.client import Client, OpenClient
+from worker.counters import O200k
+from worker.keys import find_key, missing_key
+from worker.known_models import resolve
+from worker.limits import Limits
+from worker.loop import Setup
+from worker.model import Model
+from worker.policy import Echo, Policy
+from worker.retry import RetryPolicy
+from worker.scripted import ScriptedClient
+from worker.tokens import factor_for
+from worker.usage import Usage
+from worker.wire import Cache
+
+
+class Parts(Struct, frozen=True):
+    """What a manifest stands for, before a session is open.
+
+    *system* is the system prompt a new session gets.
+    """
+
+    loaded: Loaded
+    cwd: Path
+    model: Model
+    store: Store
+    system: str
+    open_client: OpenClient
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.loaded.manifest
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(timeout=self.manifest.limits.timeout)
+
+    @asynccontextmanager
+    async def opened(self, session: Session) -> AsyncIterator[Setup]:
+        """Open the client and the tools for a run on *session*.
+
+        Raises SetupError for a tool that cannot be had.
+        """
+        with open_scope(self, session.files) as scope:
+            tools = open_tools(self, scope)
+            async with self.open_client() as client:
+                yield _setup(self, client, tools, session)
+
+
+def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -> Parts:
+    """Check *loaded* against the world and put together what it stands for.
+
+    *open_client* takes the place of the manifest's provider (the demo's, a
+    test's). Raises ManifestError for what does not go together, SetupError
+    (exit 5) for a missing key.
+    """
+    manifest = loaded.manifest
+    model = model_of(manifest)
+    store = Store(loaded.session_dir)
+    refuse_errors(loaded, cwd, store, model)
+    system = system_text(loaded, f"{load('system')}\n\n{surroundings(cwd)}")
+    return Parts(
+        loaded=loaded,
+        cwd=cwd,
+        model=model,
+        store=store,
+        system=system,
+        open_client=open_client or _client_of(manifest),
+    )
+
+
+def model_of(manifest: Manifest) -> Model:
+    """Return the manifest's model, with what is known of it."""
+    table = manifest.model
+    return resolve(
+        table.provider,
+        table.id,
+        context_window=table.context_window,
+        max_tokens=table.max_tokens,
+        thinking=table.thinking,
+        effort=table.effort,
+        temperature=table.temperature,
+        betas=table.betas,
+    )
+
+
+def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None:
+    """Raise ManifestError where the check finds an error."""
+    facts = gather(
+        loaded,
+        cwd=cwd,
+        state_dir=store.folder,
+        window=model.window,
+        is_price_known=is_price_known(loaded.manifest),
+    )
+    findings = check(loaded.manifest, facts)
+    errors = [f for f in findings if f.level == "error"]
+    if errors:
+        raise ManifestError([finding_line(f, loaded.sources) for f in errors])
+
+
+def surroundings(cwd: Path) -> str:
+    """Say where the Pod works.
+
+    Nothing in it changes from day to day, or a session's prompt would differ
+    at every resume.
+    """
+    return f"Working folder: {cwd}\nSystem: {platform.system()}"
+
+
+def is_price_known(manifest: Manifest) -> bool:
+    """Say whether a budget can be held.
+
+    Looks the price up only where there is a budget: that takes 0.2 s.
+    """
+    if manifest.limits.max_budget_usd is None or manifest.model.provider == "scripted":
+        return True
+    from worker.prices import is_priced
+
+    return is_priced(manifest.model.id)
+
+
+def _client_of(manifest: Manifest) -> OpenClient:
+    table = manifest.model
+    if table.provider == "scripted":
+        policy = scripted_policy(table.id)
+        model = model_of(manifest)
+        return lambda: ScriptedClient(policy, model)
+    name = table.api_key_env
+    if failure := missing_key(os.environ, table.base_url, name=name):
+        raise SetupError(failure.message, Exit.AUTH)
+
+    def open_client() -> AbstractAsyncContextManager[Client]:
+        from worker.anthropic_client import AnthropicClient
+
+        return AnthropicClient(
+            api_key=find_key(os.environ, table.base_url, name=name),
+            base_url=table.base_url,
+            idle_timeout=manifest.retry.idle_timeout,
+        )
+
+    return open_client
+
+
+def scripted_policy(name: str) -> Policy:
+    """Return the policy that ``provider = "scripted"`` names by ``model.id``.
+
+    Raises SetupError for a name that is none.
+    """
+    kind, _, times = name.partition(":")
+    if kind == "echo" and (times.isdecimal() or not times):
+        return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
+    if name == "survey":
+        from pod.survey import Survey
+
+        return Survey()
+    raise SetupError(
+        f'[model] id = "{name}": with provider = "scripted" it names a policy,'
+        ' "echo" or "survey" ("echo:20" calls bash twenty times)'
+    )
+
+
+@contextmanager
+def open_scope(parts: Parts, spill: Path) -> Iterator[Scope]:
+    """Open the manifest's roots, and *spill* for reading the long outputs in it.
+
+    Raises SetupError for a root that is no folder.
+    """
+    permissions = parts.manifest.permissions
+    make_folder(spill)
+    try:
+        scope = Scope(
+            read_roots=[
+                *(resolved(root, parts.cwd) for root in permissions.read_roots),
+                spill,
+            ],
+            write_roots=[resolved(root, parts.cwd) for root in permissions.write_roots],
+            cwd=parts.cwd,
+        )
+    except OSError as error:
+        raise SetupError(
+            f"[permissions] a root cannot be opened: {error.filename}: {error.strerror}"
+        ) from error
+    try:
+        yield scope
+    finally:
+        scope.close()
+        with suppress(OSError):  # not empty: something was spilled
+            spill.rmdir()
+
+
+def open_tools(parts: Parts, scope: Scope) -> list[Tool]:
+    """Return the manifest's tools, the file tools within *scope*.
+
+    Raises SetupError for a Python function that cannot be loaded, or a name
+    that two tools have.
+    """
+    manifest = parts.manifest
+    tools: list[Tool] = list(file_tools(scope, manifest.tools.builtin))
+    if "bash" in manifest.tools.builtin:
+        tools.append(Bash(parts.cwd, default_timeout=manifest.tools.bash_timeout))
+    tools += _python_tools(parts)
+    names = [tool.name for tool in tools]
+    for name in names:
+        if names.count(name) > 1:
+            raise SetupError(
+                f"two tools are called {name!r}: rename the function in [tools] python,"
+                " or leave the other out of [tools] builtin"
+            )
+    return tools
+
+
+def _python_tools(parts: Parts) -> list[Tool]:
+    specs: Sequence[str] = parts.manifest.tools.python
+    if not specs:
+        return []
+    from tools.python_function import FunctionError, load as load_function
+
+    tools: list[Tool] = []
+    for spec in specs:
+        try:
+            tools.append(load_function(spec, parts.loaded.folder))
+        except FunctionError as error:
+            raise SetupError(f"[tools] python: {error}") from error
+    return tools
+
+
+def _setup(
+    parts: Parts,
+    client: Client,
+    tools: Sequence[Tool],
+    session: Session,
+) -> Setup:
+    manifest = parts.manifest
+    counter = O200k()
+    factor = factor_for(parts.model.id)
+    return Setup(
+        client=client,
+        model=parts.model,
+        system=session.state.system,
+        specs=tuple(
+            ToolSpec(
+                name=tool.name,
+                description=tool.description,
+                input_schema=Raw(tool.parameters),
+            )
+            for tool in tools
+        ),
+        toolbox=Toolbox(
+            tools={tool.name: tool for tool in tools},
+            spill=SpillFolder(session.files),
+            output=OutputLimits(
+                max_bytes=manifest.tools.max_output_bytes,
+                max_tokens=manifest.tools.max_output_tokens,
+                count=lambda text: ceil(counter.count(text) * factor),
+            ),
+            seconds=manifest.tools.timeout,
+        ),
+        cache=Cache(enabled=manifest.cache.enabled, ttl=manifest.cache.ttl),
+        retry=RetryPolicy(
+            attempts=manifest.retry.attempts,
+            base=manifest.retry.base,
+            cap=manifest.retry.cap,
+        ),
+        limits=Limits(
+            max_requests=manifest.limits.max_requests,
+            max_total_tokens=manifest.limits.max_total_tokens,
+            max_budget_usd=manifest.limits.max_budget_usd,
+        ),
+        counter=counter,
+        price=_price_of(manifest),
+        new_id=lambda: secrets.token_hex(6),
+        jitter=Random().random,
+    )
+
+
+def _price_of(manifest: Manifest) -> Callable[[str, Usage], Decimal | None]:
+    if manifest.model.provider == "scripted":
+        return lambda model, usage: Decimal(0)
+
+    def price(model: str, usage: Usage) -> Decimal | None:
+        from worker.prices import price_of
+
+        return price_of(model, usage)
+
+    return price
+
+
+def init_event(parts: Parts, session: Session, setup: Setup) -> Init:
+    """Return the event a run's stream begins with."""
+    return Init(
+        protocol=PROTOCOL,
+        pod=parts.manifest.pod.name,
+        version=VERSION,
+        model=parts.model.id,
+        provider=parts.model.provider,
+        context_window=parts.model.window,
+        max_tokens=parts.model.max_tokens,
+        tools=tuple(
+            ToolInfo(name=name, has_effects=tool.has_effects)
+            for name, tool in setup.toolbox.tools.items()
+        ),
+        cwd=str(parts.cwd),
+        log=None if session.path is None else str(session.path),
+        resumed=bool(session.items),
+        sandbox=session.header.sandbox,
+    )

@@ -1,0 +1,262 @@
+"""Where sessions live, and how they are found again."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
+from platformdirs import user_state_path
+
+from pod.clock import now
+from pod.codec import BadLine, decode, decode_header
+from pod.disk import chunks, failed, open_reading
+from pod.entries import AnyEntry, Header, ItemEntry, RunEnd, SessionInfo
+from pod.errors import (
+    AmbiguousSession,
+    NewerFormat,
+    NotASession,
+    SessionDamaged,
+    SessionError,
+    SessionNotFound,
+)
+from pod.log import SessionLog, read_log
+from pod.scan import Record, read
+from pod.session import Clock, Session
+from pod.tree import Tree, fork_lines
+from worker.items import UserText
+
+HEAD = 64 * 1024
+TAIL = 64 * 1024
+"""Bytes that a listing reads of each end of a log: a few entries."""
+LONGEST_HEADER = 4 * 1024 * 1024
+"""Bytes; a header carries the system prompt."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.jsonl")
+
+
+class Listed(Struct, frozen=True):
+    """What a listing tells of a session, from its first and last entries alone.
+
+    *entries* is the seq of the last one, *outcome* that of the last run, "" while
+    one goes on (or was cut off). *prompt* is the first line of the first prompt.
+    *broken* says why nothing else is known. *modified* is in seconds since 1970,
+    *size* in bytes.
+    """
+
+    id: str
+    path: Path
+    size: int
+    modified: float
+    broken: str = ""
+    header: Header | None = None
+    entries: int = 0
+    outcome: str = ""
+    name: str = ""
+    prompt: str = ""
+
+
+class Store:
+    """The folder that the sessions of one user, or one project, are in."""
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        clock: Clock = now,
+        random: Random | None = None,
+    ) -> None:
+        """Use the platform's state folder unless one is given (~ is the home)."""
+        self.folder = Path(folder).expanduser() if folder else default_folder()
+        self._clock = clock
+        self._random = random or Random()
+
+    def path(self, id: str) -> Path:
+        """Return where the log of a session is."""
+        return self.folder / f"{id}.jsonl"
+
+    def new_id(self) -> str:
+        """Return an id that is free: YYYYMMDD-HHMMSS-xxxx, in UTC."""
+        day, _, time = self._clock().partition("T")
+        stamp = f"{day.replace('-', '')}-{time[:8].replace(':', '')}"
+        while True:
+            id = f"{stamp}-{self._random.getrandbits(16):04x}"
+            if not os.path.lexists(self.path(id)):
+                return id
+
+    def find(self, wanted: str) -> Path:
+        """Return the log of the session with this id, or the only one it begins.
+
+        A path to a log is taken too. Raises SessionNotFound (with near ids),
+        AmbiguousSession (with those it could be).
+        """
+        if os.sep in wanted or wanted.endswith(".jsonl"):
+            if Path(wanted).is_file():
+                return Path(wanted)
+            raise SessionNotFound(f"no session at {wanted}")
+        ids = sorted(path.stem for path in self._logs())
+        if wanted in ids:
+            return self.path(wanted)
+        found = [id for id in ids if wanted and id.startswith(wanted)]
+        if len(found) == 1:
+            return self.path(found[0])
+        if found:
+            raise AmbiguousSession(
+                f"{len(found)} sessions begin with {wanted}: {_some(found)}"
+            )
+        near = get_close_matches(wanted, ids, n=3)
+        hint = f"; near it: {_some(near)}" if near else ""
+        raise SessionNotFound(f"no session {wanted} in {self.folder}{hint}")
+
+    def sessions(self) -> list[Listed]:
+        """Return all sessions, the one written last first; broken ones too."""
+        return [look(path) for path in self._newest_first()]
+
+    def latest(self, cwd: str) -> Listed | None:
+        """Return the session of this working directory that was written last."""
+        for path in self._newest_first():
+            found = look(path)
+            if found.header and found.header.cwd == cwd:
+                return found
+        return None
+
+    def fork(self, source: Path, leaf: str | None) -> Path:
+        """Copy the path to *leaf* into a new session; return its log.
+
+        The source is only read. Raises KeyError if it has no such entry,
+        SessionDamaged if it must be repaired first, and what reading and
+        writing raise.
+        """
+        found = read_log(source)
+        if found.header is None or found.damage:
+            raise SessionDamaged(
+                f"{source} is damaged: run pod session repair {source.stem} first"
+            )
+        tree = Tree(found.entries)
+        tree.path(leaf)
+        header = replace(
+            found.header,
+            id=self.new_id(),
+            at=self._clock(),
+            parent_session=found.header.id,
+        )
+        fd = open_reading(source)
+        path = self.path(header.id)
+        try:
+            lines = (
+                (part.entry, part.raw)
+                for part in read(chunks(fd))
+                if isinstance(part, Record)
+            )
+            ids = _ids(self._random)
+            with SessionLog.create(path, header) as log:
+                log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
+            Session.open(path, cause="forked", clock=self._clock).close()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        return path
+
+    def _logs(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            with os.scandir(self.folder) as names:
+                for name in names:
+                    if _NAME.fullmatch(name.name) and name.is_file():
+                        yield Path(name.path)
+
+    def _newest_first(self) -> list[Path]:
+        dated = []
+        for path in self._logs():
+            with suppress(FileNotFoundError):
+                dated.append((path.stat().st_mtime_ns, path))
+        return [path for _, path in sorted(dated, reverse=True)]
+
+
+def default_folder() -> Path:
+    """Return the sessions' folder under the platform's state folder."""
+    return user_state_path("pod", appauthor=False) / "sessions"
+
+
+def look(path: Path) -> Listed:
+    """Return what a listing tells of one log; reads its two ends alone."""
+    try:
+        fd = open_reading(path)
+    except SessionError as error:
+        return Listed(path.stem, path, 0, 0.0, broken=str(error))
+    try:
+        status = os.fstat(fd)
+        listed = Listed(path.stem, path, status.st_size, status.st_mtime)
+        try:
+            header, behind = _header(fd)
+        except (NotASession, NewerFormat) as error:
+            return replace(listed, broken=str(error))
+        head = _entries(os.pread(fd, HEAD, behind), whole=True)
+        start = max(behind, status.st_size - TAIL)
+        tail = _entries(os.pread(fd, TAIL, start), whole=start == behind)
+        return _described(replace(listed, header=header), head, tail)
+    except OSError as error:
+        broken = str(failed("cannot read", path, error))
+        return Listed(path.stem, path, 0, 0.0, broken=broken)
+    finally:
+        os.close(fd)
+
+
+def _header(fd: int) -> tuple[Header, int]:
+    """Return the header and the offset behind it."""
+    data = b""
+    while len(data) < LONGEST_HEADER:
+        more = os.pread(fd, HEAD, len(data))
+        data += more
+        if b"\n" in more or not more:
+            break
+    line = data.partition(b"\n")[0]
+    if not line:
+        raise NotASession("the file is empty" if not data else "no session header")
+    try:
+        return decode_header(line.removeprefix(b"\xef\xbb\xbf")), len(line) + 1
+    except BadLine as error:
+        raise NotASession(str(error)) from None
+
+
+def _entries(data: bytes, *, whole: bool) -> list[AnyEntry]:
+    """Return the entries in a piece of a log; *whole*: it begins with a line."""
+    found = []
+    for line in data.split(b"\n")[0 if whole else 1 :]:
+        with suppress(BadLine):
+            found.append(decode(line))
+    return found
+
+
+def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Listed:
+    prompt = name = outcome = ""
+    for entry in head:
+        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
+            prompt = entry.item.text.strip().partition("\n")[0][:200]
+            break
+    for entry in [*head, *tail]:
+        if isinstance(entry, SessionInfo):
+            name = entry.name
+        elif isinstance(entry, RunEnd):
+            outcome = entry.outcome
+        elif entry.run:
+            outcome = ""
+    last = max((entry.seq for entry in [*head, *tail]), default=0)
+    return replace(listed, entries=last, outcome=outcome, name=name, prompt=prompt)
+
+
+def _ids(random: Random) -> Iterator[str]:
+    taken: set[str] = set()
+    while True:
+        id = f"{random.getrandbits(32):08x}"
+        if id not in taken:
+            taken.add(id)
+            yield id
+
+
+def _some(ids: list[str]) -> str:
+    return ", ".join(ids[:10]) + (", …" if len(ids) > 10 else "")

@@ -1,0 +1,176 @@
+"""What a person may write behind ``pod``, and what they are told when it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from pod.cli import main
+from pod.exits import Exit
+
+
+@pytest.fixture(autouse=True)
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder with a manifest that needs no network."""
+    (tmp_path / "pod.toml").write_text(
+        '[model]\nprovider = "scripted"\nid = "echo"\n'
+        '[tools]\nbuiltin = ["bash"]\n[session]\ndir = "../sessions"\n'
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "pod.toml").rename(work / "pod.toml")
+    monkeypatch.chdir(work)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return work
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--tpyo"], "unknown flag --tpyo"),
+        (["run", "-x"], "unknown flag -x"),
+        (["run", "--output=x"], "unknown flag --output=x"),
+        (["run", "hi", "--output-format", "jsn"], "output-format"),
+        (["run", "hi", "there"], "there"),
+        (["run", ""], "the prompt is empty"),
+        (["run", " \n"], "the prompt is empty"),
+        (["run", "--continue", "--resume", "x"], "exclude each other"),
+        (["run", "hi", "--fork"], "--fork goes with"),
+        (["run", "hi", "--refresh-prompt"], "--refresh-prompt goes with"),
+        (["run", "--continue", "--ephemeral"], "--ephemeral"),
+        (["run", "--continue"], "there is no session"),
+        (["run", "hi", "--timeout", "soon"], "'soon' is no time"),
+        (["run", "hi", "--timeout", "0"], "'0' is no time"),
+        (["run", "hi", "--max-requests", "many"], "max-requests"),
+        (["run", "hi", "--max-requests", "0"], "max_requests"),
+        (["run", "hi", "--cd", "/no/such/folder"], "no such folder"),
+        (["run", "hi", "-m", "nope.toml"], "nope.toml"),
+        (["run", "hi", "-c", "model.idd=1"], "model"),
+        (["run", "hi", "-c", "model.id=nobody"], '"echo" or "survey"'),
+        (["rnu", "hi"], "rnu"),
+        (["session", "shw", "x"], "shw"),
+        (["check", "nope.toml"], "nope.toml"),
+        (["check", "-c", "retry.base=100"], "retry"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_told_in_words_with_exit_code_2(
+    arguments: list[str], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = main(arguments)
+
+    out, err = capfd.readouterr()
+    assert (code, out if arguments[0] != "check" else "") == (Exit.USAGE, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "hello"],
+        ["run", "- a list\n- of things"],
+        ["run", "-fix this"],
+        ["run", "--", "--help-wanted"],
+        ["run", "-q", "hello", "--ephemeral"],
+        ["run", "hello", "--max-turns", "9", "--timeout", "1m"],
+    ],
+    ids=" ".join,
+)
+def test_a_prompt_may_look_like_anything_but_a_mistyped_flag(
+    arguments: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = main(arguments)
+
+    out, err = capfd.readouterr()
+    assert (code, out) == (Exit.DONE, "Done after 3 calls.\n"), err
+
+
+def test_a_session_that_is_not_there_is_a_failure(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["run", "--resume", "20200101"])
+
+    assert code == Exit.FAILED
+    assert "no session 20200101" in capfd.readouterr().err
+
+
+def test_a_missing_key_is_found_before_anything_is_sent(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+
+    code = main(["run", "hi", "-c", "model.provider=anthropic", "-c", "model.id=m"])
+
+    out, err = capfd.readouterr()
+    assert (code, out) == (Exit.AUTH, "")
+    assert "set ANTHROPIC_API_KEY" in err
+
+
+def test_the_answer_goes_to_a_file_where_that_is_asked_for(somewhere: Path) -> None:
+    code = main(["run", "hello", "-o", "answer.txt", "-q"])
+
+    assert code == Exit.DONE
+    assert (somewhere / "answer.txt").read_text() == "Done after 3 calls.\n"
+
+
+def test_continue_takes_the_newest_session_of_the_folder(
+    somewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main(["run", "first", "-q"])
+    main(["run", "second", "--continue", "-q"])
+    capfd.readouterr()
+
+    main(["session", "list"])
+
+    out, _ = capfd.readouterr()
+    assert len(out.splitlines()) == 1
+    assert "first" in out
+
+
+def test_a_fork_leaves_the_session_as_it_was(
+    somewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main(["run", "first", "-q"])
+    (log,) = (somewhere.parent / "sessions").glob("*.jsonl")
+    before = log.read_bytes()
+
+    code = main(["run", "second", "--continue", "--fork", "-q"])
+
+    assert code == Exit.DONE
+    assert log.read_bytes() == before
+    assert len(list(log.parent.glob("*.jsonl"))) == 2
+
+
+def test_an_ephemeral_run_leaves_nothing(somewhere: Path) -> None:
+    main(["run", "hello", "--ephemeral", "-q"])
+
+    assert not (somewhere.parent / "sessions").exists()
+
+
+def test_a_finished_session_is_not_gone_on_with_without_a_prompt(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    main(["run", "first", "-q"])
+
+    code = main(["run", "--continue", "-q"])
+
+    assert code == Exit.USAGE
+    assert "nothing left to do" in capfd.readouterr().err
+
+
+def test_a_session_is_shown_entry_by_entry(
+    capfd: pytest.CaptureFixture[str], somewhere: Path
+) -> None:
+    main(["run", "first thing", "-q"])
+    (log,) = (somewhere.parent / "sessions").glob("*.jsonl")
+    capfd.readouterr()
+
+    code = main(["session", "show", log.stem])
+
+    out, _ = capfd.readouterr()
+    assert code == Exit.DONE
+    assert "user       first thing" in out
+    assert 'call       bash {"command": "true"}' in out
+    assert "assistant  Done after 3 calls." in out
+    assert "run finished (done)" in out

@@ -1,0 +1,66 @@
+"""What starts fast must not load what is slow."""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.command import POD, environment
+
+HEAVY = ("anthropic", "pydantic", "tiktoken", "toktok", "genai_prices", "httpx2")
+LIGHT = (("--help",), ("schema",), ("session", "list"))
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_a_light_command_loads_nothing_heavy(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = (
+        "import sys\n"
+        "from pod.cli import main\n"
+        f"main({list(arguments)!r})\n"
+        f"loaded = [n for n in {HEAVY!r} if n in sys.modules]\n"
+        "sys.exit(' '.join(loaded) or 0)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_a_light_command_answers_in_a_third_of_the_sdks_import_time(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    def seconds(command: list[str]) -> float:
+        started = time.perf_counter()
+        subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            capture_output=True,
+            check=True,
+        )
+        return time.perf_counter() - started
+
+    # Side by side, so that whatever else the machine does weighs on both.
+    pairs = [
+        (
+            seconds([*POD, *arguments]),
+            seconds([sys.executable, "-c", "import anthropic"]),
+        )
+        for _ in range(3)
+    ]
+
+    ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
+    assert ours < theirs / 3

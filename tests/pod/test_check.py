@@ -1,0 +1,277 @@
+import pytest
+from msgspec.structs import replace
+
+from pod.check import Facts, Finding, Place, check, finding_line
+from pod.manifest import (
+    LimitsTable,
+    Manifest,
+    ModelTable,
+    PermissionsTable,
+    PromptTable,
+    RetryTable,
+    SessionTable,
+    ToolsTable,
+)
+from pod.merge import Source
+from pod.toml_positions import Position
+
+
+def folder(path: str, name: str = "") -> Place:
+    return Place(name or path, path, "folder")
+
+
+def file(path: str, name: str = "") -> Place:
+    return Place(name or path, path, "file")
+
+
+def missing(path: str, name: str = "") -> Place:
+    return Place(name or path, path, "missing")
+
+
+FINE = Facts(
+    read_roots=(folder("/work"),),
+    write_roots=(folder("/work"),),
+    session_dir=folder("/state"),
+    manifest=file("/etc/pod.toml"),
+    system_file=None,
+    python=(),
+    window=200_000,
+    is_price_known=True,
+)
+
+
+def error(key: str, text: str) -> Finding:
+    return Finding("error", key, text)
+
+
+def warning(key: str, text: str) -> Finding:
+    return Finding("warning", key, text)
+
+
+def test_the_defaults_go_together() -> None:
+    assert check(Manifest(), FINE) == ()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "finding"),
+    [
+        (
+            Manifest(model=ModelTable(max_tokens=200_000)),
+            error(
+                "model.max_tokens",
+                "200_000 output tokens leave no room for a prompt in a window of 200_000 tokens",
+            ),
+        ),
+        (
+            Manifest(model=ModelTable(thinking=4_000, max_tokens=4_000)),
+            error(
+                "model.thinking",
+                "a budget of 4000 tokens does not fit into max_tokens = 4000; the answer itself needs room there, too",
+            ),
+        ),
+        (
+            Manifest(model=ModelTable(thinking=1_023)),
+            error(
+                "model.thinking",
+                "a budget of 1023 tokens is below the provider's least, 1024",
+            ),
+        ),
+        (
+            Manifest(model=ModelTable(thinking="adaptive", temperature=0.5)),
+            warning(
+                "model.temperature",
+                "together with thinking the provider takes no temperature but 1",
+            ),
+        ),
+        (
+            Manifest(prompt=PromptTable(system="a", system_file="b")),
+            error("prompt.system_file", "set together with system: keep one of them"),
+        ),
+        (
+            Manifest(prompt=PromptTable(system=" \n")),
+            error("prompt.system", "a blank text; leave the key out instead"),
+        ),
+        (
+            Manifest(prompt=PromptTable(append="")),
+            error("prompt.append", "a blank text; leave the key out instead"),
+        ),
+        (
+            Manifest(retry=RetryTable(base=2, cap=1)),
+            error("retry.base", "the first wait of 2 s is above cap = 1 s"),
+        ),
+        (
+            Manifest(tools=ToolsTable(builtin=("bash", "grep", "bash"))),
+            error("tools.builtin", '"bash" is listed twice'),
+        ),
+        (
+            Manifest(tools=ToolsTable(python=("a.py:f", "a.py:f"))),
+            error("tools.python", '"a.py:f" is listed twice'),
+        ),
+        (
+            Manifest(tools=ToolsTable(python=("a.py:f", "b.py:f"))),
+            error("tools.python", 'two tools are called "f"'),
+        ),
+        (
+            Manifest(tools=ToolsTable(python=("a.py:bash",))),
+            error("tools.python", 'two tools are called "bash"'),
+        ),
+        (
+            Manifest(tools=ToolsTable(timeout=60)),
+            warning(
+                "tools.bash_timeout",
+                "120 s are never reached: timeout = 60 s ends every tool before",
+            ),
+        ),
+    ],
+)
+def test_values_that_do_not_go_together(manifest: Manifest, finding: Finding) -> None:
+    assert check(manifest, FINE) == (finding,)
+
+
+def test_values_that_just_go_together() -> None:
+    manifest = Manifest(
+        model=ModelTable(max_tokens=199_999, thinking=199_998),
+        retry=RetryTable(base=1, cap=1),
+        tools=ToolsTable(
+            builtin=("grep",), python=("a.py:bash", "a.py:g"), timeout=120
+        ),
+        limits=LimitsTable(max_budget_usd=1),
+    )
+
+    assert check(manifest, FINE) == ()
+
+
+def test_a_budget_in_dollars_needs_a_price() -> None:
+    manifest = Manifest(model=ModelTable(id="m"), limits=LimitsTable(max_budget_usd=1))
+
+    assert check(manifest, replace(FINE, is_price_known=False)) == (
+        error(
+            "limits.max_budget_usd",
+            'the price of "m" is not known, so that this limit cannot be kept; limit max_total_tokens or max_requests instead',
+        ),
+    )
+    assert check(Manifest(), replace(FINE, is_price_known=False)) == ()
+
+
+def test_an_unknown_window_is_no_problem() -> None:
+    manifest = Manifest(model=ModelTable(max_tokens=10**12))
+
+    assert check(manifest, replace(FINE, window=None)) == ()
+
+
+def test_roots_have_to_be_folders() -> None:
+    facts = replace(
+        FINE,
+        read_roots=(folder("/work"), missing("/work/a", "a")),
+        write_roots=(file("/work/b", "b"),),
+    )
+
+    assert check(Manifest(), facts) == (
+        error(
+            "permissions.read_roots",
+            'there is no folder "a" ("/work/a"): create it first',
+        ),
+        error(
+            "permissions.write_roots",
+            '"b" ("/work/b") is a file: name its folder',
+        ),
+    )
+
+
+def test_a_write_root_outside_of_the_read_roots_is_a_warning() -> None:
+    facts = replace(FINE, write_roots=(folder("/work-not"), folder("/work/in")))
+
+    assert check(Manifest(), facts) == (
+        warning(
+            "permissions.write_roots",
+            '"/work-not" lies in no read root: what the model writes there it can neither read nor edit again',
+        ),
+    )
+
+
+def test_a_session_folder_in_a_write_root_is_refused() -> None:
+    manifest = Manifest(session=SessionTable(dir="log"))
+    facts = replace(FINE, session_dir=missing("/work/log", "log"))
+
+    assert check(manifest, facts) == (
+        error(
+            "session.dir",
+            '"log" ("/work/log") lies in the write root "/work": the model\'s tools could change the Pod\'s own log; it has to be outside of it',
+        ),
+    )
+
+
+def test_the_default_session_folder_in_a_write_root_is_a_warning() -> None:
+    facts = replace(FINE, session_dir=folder("/work/.local/state/pod"))
+
+    assert check(Manifest(), facts) == (
+        warning(
+            "session.dir",
+            '"/work/.local/state/pod" lies in the write root "/work": the model\'s tools could change the Pod\'s own log; set a folder outside of it',
+        ),
+    )
+
+
+def test_what_the_pod_starts_from_in_a_write_root_is_a_warning_each() -> None:
+    tool = file("/work/t.py", "t.py")
+    facts = replace(
+        FINE,
+        manifest=file("/work/pod.toml", "pod.toml"),
+        system_file=file("/work/p.md", "p.md"),
+        python=(tool, tool, file("/elsewhere/t.py")),
+    )
+
+    texts = [finding.text for finding in check(Manifest(), facts)]
+
+    assert texts == [
+        f'"{name}" ("/work/{name}") lies in the write root "/work": the model\'s tools could change what the Pod does when it is started again'
+        for name in ("pod.toml", "p.md", "t.py")
+    ]
+
+
+def test_everything_is_in_the_root_of_all_roots() -> None:
+    facts = replace(FINE, read_roots=(folder("/"),), write_roots=(folder("/"),))
+
+    findings = check(Manifest(session=SessionTable(dir="/state")), facts)
+
+    assert [(finding.level, finding.key) for finding in findings] == [
+        ("error", "session.dir"),
+        ("warning", "permissions.write_roots"),
+    ]
+
+
+def test_nothing_is_in_a_write_root_where_there_is_none() -> None:
+    facts = replace(FINE, write_roots=(), session_dir=folder("/work/log"))
+
+    assert check(Manifest(permissions=PermissionsTable(write_roots=())), facts) == ()
+
+
+def test_files_that_are_not_there_are_found_before_a_run() -> None:
+    facts = replace(
+        FINE,
+        system_file=missing("/etc/p.md", "p.md"),
+        python=(folder("/etc/t.py", "t.py"),),
+    )
+
+    assert check(Manifest(), facts) == (
+        error(
+            "prompt.system_file",
+            '"p.md" ("/etc/p.md") does not exist: a file is needed',
+        ),
+        error("tools.python", '"t.py" ("/etc/t.py") is a folder: a file is needed'),
+    )
+
+
+def test_a_finding_as_a_line() -> None:
+    sources = {
+        "retry.base": Source("pod.toml", Position(3, 1)),
+        "retry.cap": Source(),
+    }
+
+    assert [
+        finding_line(finding, sources)
+        for finding in (error("retry.base", "wrong"), warning("retry.cap", "odd"))
+    ] == [
+        "pod.toml:3:1: [retry] base: wrong",
+        "default: warning: [retry] cap: odd",
+    ]

@@ -1,0 +1,245 @@
+import time
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
+
+from pod.codec import decode, encode
+from pod.entries import (
+    ASIDE,
+    AnyEntry,
+    Custom,
+    DeliveredEntry,
+    InputEntry,
+    ItemEntry,
+    Known,
+    Label,
+    Leaf,
+    Notice,
+    RunEnd,
+    RunStart,
+    SessionInfo,
+    Unknown,
+)
+from pod.scan import scan
+from pod.tree import Tree, fork, fork_lines
+from tests.pod.logs import AT, chain, ids, random_tree, said, talk, written
+from worker.items import UserText
+
+seeds = st.integers(0, 100_000)
+
+
+def texts(entries: Sequence[AnyEntry]) -> list[str]:
+    return [
+        entry.item.text
+        for entry in entries
+        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText)
+    ]
+
+
+def at(*entries: Known) -> list[Known]:
+    """Number the entries; ids and parents are the caller's."""
+    return [replace(entry, seq=n, at=AT) for n, entry in enumerate(entries, 1)]
+
+
+def test_the_leaf_is_the_last_entry() -> None:
+    tree = Tree(talk(3))
+
+    assert tree.leaf == "e3"
+    assert [entry.id for entry in tree.path("e3")] == ["e1", "e2", "e3"]
+    assert [entry.id for entry in tree.path(None)] == []
+    assert Tree().leaf is None
+
+
+def test_names_and_notices_hang_beside_the_path() -> None:
+    log = at(
+        replace(said("a"), id="e1"),
+        Label(id="l1", parent="e1", target="e1", label="start"),
+        SessionInfo(id="s1", parent="e1", name="work"),
+        Notice(id="n1", parent="e1", message="torn"),
+        replace(said("b"), id="e2", parent="e1"),
+        SessionInfo(id="s2", parent="e2", name="more work"),
+        Label(id="l2", parent="e2", target="e2", label="here"),
+        Label(id="l3", parent="e2", target="e1", label=""),
+    )
+
+    tree = Tree(log)
+
+    assert [entry.id for entry in tree.path(tree.leaf)] == ["e1", "e2"]
+    assert tree.name == "more work"
+    assert {id: label.label for id, label in tree.labels.items()} == {"e2": "here"}
+    assert [entry.id for entry in tree.children("e1")] == ["l1", "s1", "n1", "e2"]
+
+
+def test_a_navigation_survives_a_restart() -> None:
+    log = [*talk(3), *at(Leaf(id="x", parent="e3", target="e1"))]
+
+    assert Tree(log).leaf == "e1"
+    assert (
+        Tree([*log, Leaf(seq=5, id="y", parent="e1", at=AT, target=None)]).leaf is None
+    )
+
+
+def test_a_navigation_to_nowhere_moves_nothing() -> None:
+    assert Tree([*talk(3), *at(Leaf(id="x", parent="e3", target="zz"))]).leaf == "e3"
+
+
+def test_an_unknown_kind_is_on_the_path() -> None:
+    line = b'{"type":"zz","seq":2,"id":"u","parent":"e1","at":"now"}'
+    tree = Tree([*talk(1), decode(line)])
+
+    assert tree.leaf == "u"
+    assert [type(entry) for entry in tree.path("u")] == [ItemEntry, Unknown]
+
+
+def test_a_damaged_log_still_has_a_tree() -> None:
+    log = at(
+        replace(said("cycle"), id="a", parent="b"),
+        replace(said("cycle"), id="b", parent="a"),
+        replace(said("itself"), id="c", parent="c"),
+        replace(said("orphan"), id="d", parent="zz"),
+        replace(said("root"), id="e"),
+        replace(said("twice"), id="e", parent="a"),
+    )
+
+    tree = Tree(log)
+
+    assert [e.id for e in tree.path("a")] == ["b", "a"]
+    assert [e.id for e in tree.path("c")] == ["c"]
+    assert [e.id for e in tree.path("d")] == ["d"]
+    assert [e.id for e in tree.children(None)] == ["d", "e"]
+    assert texts([tree["e"]]) == ["root"]
+    with pytest.raises(KeyError):
+        tree.path("zz")
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_every_path_runs_from_a_root_to_its_entry(seed: int) -> None:
+    entries = random_tree(Random(seed), 40)
+    tree = Tree(entries)
+
+    for entry in entries:
+        path = tree.path(entry.id)
+
+        assert path[0].parent is None
+        assert path[-1] is entry
+        assert [e.parent for e in path[1:]] == [e.id for e in path[:-1]]
+    assert sum(len(tree.children(e.id)) for e in entries) + len(
+        tree.children(None)
+    ) == len(entries)
+
+
+@settings(max_examples=50)
+@given(seeds)
+def test_a_fork_is_its_path_under_new_ids(seed: int) -> None:
+    random = Random(seed)
+    entries = random_tree(random, 40)
+    tree = Tree(entries)
+    leaf = random.choice([None, *(e.id for e in entries)])
+    new = ids()
+
+    forked = fork(entries, leaf, lambda: next(new))
+
+    path = [e for e in tree.path(leaf) if not isinstance(e, ASIDE)]
+    copy = Tree(forked)
+    kept = [e for e in forked if not isinstance(e, ASIDE)]
+    assert texts(copy.path(copy.leaf)) == texts(path)
+    assert kept == copy.path(copy.leaf)
+    assert len(kept) == len(path)
+    labels = {e.seq: tree.labels[e.id].label for e in path if e.id in tree.labels}
+    names = {new.id: old.seq for old, new in zip(path, kept, strict=True)}
+    assert {names[id]: e.label for id, e in copy.labels.items()} == labels
+    assert not {e.id for e in forked} & {e.id for e in entries}
+    assert scan([written(forked)]).damage == ()
+
+
+def test_a_fork_carries_every_reference_along() -> None:
+    log = chain(
+        RunStart(run="e1", model="m"),
+        InputEntry(input="i1", text="a", run="e1"),
+        said("a"),
+        DeliveredEntry(inputs=("i1", "e2"), run="e1"),
+        Label(target="e3", label="x"),
+        RunEnd(outcome="finished", reason="", exit_code=0, run="e1"),
+        Custom(kind="k", json='{"e1":"e1"}'),
+    )
+    log[5] = replace(log[5], parent="e4")
+
+    new = ids()
+
+    assert fork(log, "e7", lambda: next(new)) == chain(
+        RunStart(id="n1", run="n1", model="m"),
+        InputEntry(id="n2", parent="n1", input="i1", text="a", run="n1"),
+        replace(said("a"), id="n3", parent="n2"),
+        DeliveredEntry(id="n4", parent="n3", inputs=("i1", "n2"), run="n1"),
+        Label(id="n5", parent="n3", target="n3", label="x"),
+        RunEnd(
+            id="n6", parent="n4", outcome="finished", reason="", exit_code=0, run="n1"
+        ),
+        Custom(id="n7", parent="n6", kind="k", json='{"e1":"e1"}'),
+    )
+
+
+def test_children_of_what_a_fork_leaves_out_keep_their_ancestors() -> None:
+    """pi#5669: a log in which an entry hangs from a label."""
+    log = chain(
+        said("a"), Label(target="e1", label="x"), Notice(message="!"), said("b")
+    )
+
+    new = ids()
+    forked = fork(log, "e4", lambda: next(new))
+
+    assert texts(Tree(forked).path(Tree(forked).leaf)) == ["a", "b"]
+
+
+def test_an_input_that_was_delivered_behind_the_leaf_does_not_wait_in_a_fork() -> None:
+    log = chain(
+        said("a"),
+        InputEntry(input="i1", text="b"),
+        InputEntry(input="i2", text="c"),
+        said("b"),
+        DeliveredEntry(inputs=("i1",)),
+    )
+
+    new = ids()
+    forked = fork(log, "e3", lambda: next(new))
+
+    assert [e.input for e in forked if isinstance(e, InputEntry)] == ["i2"]
+
+
+def test_a_fork_keeps_fields_of_later_versions() -> None:
+    [entry] = talk(1)
+    line = encode(entry)[:-2] + b',"later":[1.50]}\n'
+
+    forked = list(fork_lines([(entry, line)], Tree([entry]), "e1", lambda: "n1"))
+
+    assert forked == [line.replace(b"e1", b"n1")]
+
+
+def test_before_a_message_lies_what_led_to_it() -> None:
+    log = chain(
+        said("a"),
+        RunEnd(outcome="finished", reason="", exit_code=0),
+        InputEntry(input="i", text="b"),
+        RunStart(model="m"),
+        said("b"),
+        DeliveredEntry(inputs=("i",)),
+        said("c"),
+    )
+    tree = Tree(log)
+
+    assert [tree.before(f"e{n}") for n in (1, 2, 5, 7)] == [None, "e1", "e2", "e5"]
+
+
+def test_a_deep_tree_needs_no_deep_stack() -> None:
+    started = time.perf_counter()
+    log = talk(50_000)
+    tree = Tree(log)
+    new = ids()
+
+    assert len(tree.path("e50000")) == 50_000
+    assert len(fork(log, "e50000", lambda: next(new))) == 50_000
+    assert time.perf_counter() - started < 10

@@ -1,0 +1,42 @@
+"""The docs name what there is."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from pod.entries import Known
+from pod.events import Init, name_of
+from pod.exits import Exit
+from worker.client import Delta
+from worker.events import RequestStart, Retry, ToolProgress, Warning
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def test_the_page_on_events_names_every_event_and_its_fields() -> None:
+    page = (DOCS / "events.md").read_text(encoding="utf-8")
+    kinds = [*get_args(Known), Init, RequestStart, Retry, ToolProgress, Warning]
+    kinds += get_args(Delta)
+
+    missing = [kind.__name__ for kind in kinds if f"`{name_of(kind)}`" not in page]
+
+    assert missing == []
+
+
+def test_the_page_on_events_names_every_exit_code() -> None:
+    page = (DOCS / "events.md").read_text(encoding="utf-8")
+
+    named = set(re.findall(r"\d+", " ".join(re.findall(r"(?m)^\| ([\d, ]+) \|", page))))
+
+    assert named == {str(int(code)) for code in Exit}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in DOCS.glob("*.md")
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []

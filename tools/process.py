@@ -1,0 +1,226 @@
+"""One command and all it starts: run, read as it goes, and end to the last child.
+
+The command leads a session, and so a process group, of its own; whatever it
+starts is normally in that group. What leaves the group (setsid, double forks)
+is found by a mark in its environment, through /proc. Why not as a child
+subreaper: that changes the whole process we run in, and every orphan of
+anybody's children would stay a zombie of ours. Without /proc the group is all
+that is ended, and a process that cleans its environment *and* leaves the group
+gets away: only a pid namespace holds it, and that is the sandbox's part.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import trio
+from msgspec import Struct
+
+PIPE_GRACE = 0.25
+"""Seconds that output may still come once the command itself has ended."""
+TERM_GRACE = 2.0
+"""Seconds between asking everything to end and killing it."""
+KILL_GRACE = 5.0
+"""Seconds to wait for killed processes; one stuck in the kernel takes longer."""
+DRAIN = 1.0
+"""Seconds to read what is left in the pipe after everything was killed."""
+PIPE_BYTES = 1 << 20
+"""Linux lets any user have this much by default (fs.pipe-max-size)."""
+MARK = "POD_COMMAND"
+
+
+class Exit(Struct, frozen=True):
+    """How a command ended; *returncode* is negative for a signal, as in subprocess.
+
+    *left* names the processes it had left running, which were ended.
+    """
+
+    returncode: int
+    left: tuple[str, ...] = ()
+
+
+async def run(
+    argv: Sequence[str | bytes],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    receive: Callable[[bytes], Awaitable[None]],
+) -> Exit:
+    """Run *argv* without an input; stdout and stderr go to *receive* in one stream.
+
+    It has ended when its first process has: background children do not keep
+    it, they are ended with it. On cancellation everything is asked to end
+    (SIGTERM), then killed, before Cancelled goes on; output until then is
+    received. So a time limit is the caller's trio.move_on_after.
+
+    Raises OSError where it cannot be started. *receive* must not raise.
+    """
+    mark = secrets.token_hex(8)
+    marked = {**env, MARK: f"{os.environ.get(MARK, '')}:{mark}"}
+    process, pipe = await trio.to_thread.run_sync(_start, argv, cwd, marked)
+    reading = trio.CancelScope(shield=True)
+    all_read = trio.Event()
+
+    async def read() -> None:
+        with reading:
+            async with trio.lowlevel.FdStream(pipe) as stream:
+                while chunk := await stream.receive_some(PIPE_BYTES):
+                    await receive(chunk)
+        all_read.set()
+
+    has_exited = False
+    left: tuple[str, ...] = ()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        try:
+            await _wait_exit(process.pid)
+            has_exited = True
+            with trio.move_on_after(PIPE_GRACE):
+                await all_read.wait()
+        finally:
+            with trio.CancelScope(shield=True):
+                if not has_exited:
+                    await _ask_to_end(process.pid, mark, all_read)
+                left = await _kill(process, mark)
+                with trio.move_on_after(DRAIN):
+                    await all_read.wait()
+            reading.cancel()
+    returncode = process.poll()
+    assert returncode is not None  # it had exited, or we were cancelled
+    return Exit(returncode, left)
+
+
+def _start(
+    argv: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], int]:
+    read_end, write_end = os.pipe()
+    try:
+        with contextlib.suppress(AttributeError, OSError):  # not Linux; no quota left
+            fcntl.fcntl(read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    return process, read_end
+
+
+async def _wait_exit(pid: int) -> None:
+    """Wait until *pid*, a child of ours, has ended.
+
+    It is not reaped: as long as it is a zombie, its process group's number
+    cannot come to mean another group.
+    """
+    try:
+        exited = os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, or forbidden by a container
+        await trio.to_thread.run_sync(
+            os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT, abandon_on_cancel=True
+        )
+        return
+    try:
+        await trio.lowlevel.wait_readable(exited)
+    finally:
+        os.close(exited)
+
+
+async def _ask_to_end(pid: int, mark: str, all_read: trio.Event) -> None:
+    # A stopped process hears of it only once it goes on.
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        await trio.to_thread.run_sync(_signal_all, pid, mark, number)
+    with trio.move_on_after(TERM_GRACE):
+        await _wait_exit(pid)
+        await all_read.wait()
+
+
+async def _kill(process: subprocess.Popen[bytes], mark: str) -> tuple[str, ...]:
+    """Kill the group and what left it; return the names of what was still alive."""
+    left = await trio.to_thread.run_sync(_kill_all, process.pid, mark)
+    with trio.move_on_after(KILL_GRACE):
+        await _wait_exit(process.pid)
+    process.poll()
+    return left
+
+
+def _kill_all(group: int, mark: str) -> tuple[str, ...]:
+    deadline = time.monotonic() + KILL_GRACE
+    left = alive = _signal_all(group, mark, signal.SIGKILL)
+    while alive and time.monotonic() < deadline:
+        time.sleep(0.002)  # they die, and what they were just starting is found
+        alive = _signal_all(group, mark, signal.SIGKILL)
+        left |= alive
+    for pid in left:
+        if pid != group:  # that one is the caller's to reap
+            _reap(pid, deadline)
+    return tuple(left.values())
+
+
+def _reap(pid: int, deadline: float) -> None:
+    """Where we are process 1, say, orphans become our children."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+
+def _signal_all(group: int, mark: str, number: signal.Signals) -> dict[int, str]:
+    """Signal the group and every marked process; return the marked, by pid."""
+    found = _find_marked(mark.encode())
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+    for pid in found:
+        _signal_marked(pid, mark.encode(), number)
+    return found
+
+
+def _find_marked(mark: bytes) -> dict[int, str]:
+    try:
+        with os.scandir("/proc") as entries:
+            pids = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    except OSError:  # no /proc here
+        return {}
+    return {pid: _name(pid) for pid in pids if _has_mark(pid, mark)}
+
+
+def _has_mark(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it has ended, or is somebody else's
+        return False
+
+
+def _name(pid: int) -> str:
+    try:
+        name = Path(f"/proc/{pid}/comm").read_bytes()
+    except OSError:
+        return "?"
+    return name.decode(errors="replace").strip()
+
+
+def _signal_marked(pid: int, mark: bytes, number: signal.Signals) -> None:
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:  # it has ended
+        return
+    try:
+        # Looked at again with the process in hand: its number may be another's now.
+        if _has_mark(pid, mark):
+            signal.pidfd_send_signal(process, number)
+    except OSError:  # it has ended meanwhile, or became somebody else's
+        pass
+    finally:
+        os.close(process)

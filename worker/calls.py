@@ -1,0 +1,251 @@
+"""Run the tool calls of one response; answer each exactly once, whatever happens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Protocol
+
+import trio
+from msgspec import Struct
+
+from tools.base import Call, Spill, Tool, ToolError, ToolOutput
+from tools.cap import cap, fits
+from tools.text import clean
+from worker.events import Listen, ToolProgress
+from worker.items import ToolCall, ToolResult
+
+INLINE_BYTES = 256 * 1024
+"""Output up to this size is cleaned and capped on the loop: it takes less than
+a thread costs to wake."""
+
+
+class Record(Protocol):
+    """Where the facts about calls go, on disk before anything acts on them."""
+
+    def start_tool(self, call: ToolCall) -> None:
+        """Write that *call* is about to run."""
+
+    def add(self, items: Sequence[ToolResult]) -> None:
+        """Write the results, and put them into the history."""
+
+    async def commit(self) -> None:
+        """Wait until everything written is durable. Not cancelled half-way."""
+
+
+class OutputLimits(Struct, frozen=True):
+    """How much of one tool output reaches the model, and how tokens are counted.
+
+    *max_bytes* are bytes of UTF-8.
+    """
+
+    max_bytes: int
+    max_tokens: int
+    count: Callable[[str], int]
+
+
+class Toolbox(Struct, frozen=True):
+    """The tools of a run and what surrounds each call.
+
+    *seconds* bounds one call; None leaves it to the tool.
+    """
+
+    tools: Mapping[str, Tool]
+    spill: Spill
+    output: OutputLimits
+    seconds: float | None = None
+
+
+async def answer_calls(
+    calls: Sequence[ToolCall],
+    toolbox: Toolbox,
+    *,
+    record: Record,
+    listen: Listen,
+    why_not: str | None = None,
+) -> None:
+    """Run *calls* at the same time and record their results in call order.
+
+    With *why_not* none is run, and all are answered with that text. The calls
+    are in the history already, so from here on every way out, cancellation
+    included, records one result for each.
+    """
+    results: dict[str, ToolResult] = {}
+    reason = "cancelled before it ended; what it had done until then stays done"
+    try:
+        if why_not is not None:
+            reason = why_not
+            return
+        for call in calls:
+            record.start_tool(call)
+        if any(_has_effects(toolbox, call) for call in calls):
+            await record.commit()
+        async with trio.open_nursery() as nursery:
+            for call in calls:
+                nursery.start_soon(_answer, call, toolbox, listen, results)
+    finally:
+        record.add(
+            [results.get(call.call_id) or _refused(call, reason) for call in calls]
+        )
+
+
+def _has_effects(toolbox: Toolbox, call: ToolCall) -> bool:
+    tool = toolbox.tools.get(call.name)
+    return tool is not None and tool.has_effects
+
+
+def _refused(call: ToolCall, reason: str) -> ToolResult:
+    return ToolResult(
+        call_id=call.call_id,
+        summary=f"{call.name}: {reason}",
+        is_error=True,
+    )
+
+
+async def _answer(
+    call: ToolCall,
+    toolbox: Toolbox,
+    listen: Listen,
+    results: dict[str, ToolResult],
+) -> None:
+    """Put the result of *call* into *results*. Raises only what must stop the run."""
+    try:
+        results[call.call_id] = await _run(call, toolbox, listen)
+    except ToolError as error:
+        results[call.call_id] = _error(call, str(error))
+    except BaseException as error:  # noqa: BLE001  a tool may raise anything, SystemExit and panics included
+        stop, crash = _split(error)
+        if crash is not None:
+            results[call.call_id] = _error(call, _crash_text(call, crash))
+        if stop is not None:
+            raise stop from None
+
+
+async def _run(call: ToolCall, toolbox: Toolbox, listen: Listen) -> ToolResult:
+    if call.incomplete:
+        raise ToolError(
+            f"{call.name} was not run: your answer reached its output limit inside"
+            " the arguments of this call. Make the call again with shorter"
+            " arguments, or split the work into several calls."
+        )
+    tool = toolbox.tools.get(call.name)
+    if tool is None:
+        raise ToolError(_unknown_tool(call.name, toolbox.tools))
+
+    def progress(text: str) -> None:
+        listen(ToolProgress(call_id=call.call_id, name=call.name, text=text))
+
+    context = Call(call_id=call.call_id, spill=toolbox.spill, progress=progress)
+    seconds = float("inf") if toolbox.seconds is None else toolbox.seconds
+    with trio.move_on_after(seconds):
+        output = await tool.run(call.arguments.encode(), context)
+        return await _finish(call, output, toolbox)
+    raise ToolError(
+        f"{call.name} was stopped after {seconds:g} seconds (tools.timeout)."
+        " What it had done until then stays done."
+    )
+
+
+async def _finish(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
+    size = len(output.summary) + len(output.content or "")
+    if size <= INLINE_BYTES:
+        return _safe(call, output, toolbox)
+    return await trio.to_thread.run_sync(
+        _safe, call, output, toolbox, abandon_on_cancel=True
+    )
+
+
+def _safe(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
+    """Make *output* fit for the model: clean text, within the limits."""
+    return ToolResult(
+        call_id=call.call_id,
+        summary=_line(output.summary),
+        content=None
+        if output.content is None
+        else _within(call, output.content, toolbox),
+        referenced_files=tuple(clean(path).text for path in output.referenced_files),
+        images=output.images,
+    )
+
+
+def _within(call: ToolCall, content: str, toolbox: Toolbox) -> str:
+    """Return *content* clean and within the limits; where it is cut, whole in a file."""
+    cleaned = clean(content)
+    text = cleaned.text + (f"\n({cleaned.notes})" if cleaned.notes else "")
+    bounds = toolbox.output
+    if fits(
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+    ):
+        return text
+    return cap(
+        text,
+        max_bytes=bounds.max_bytes,
+        max_tokens=bounds.max_tokens,
+        count=bounds.count,
+        where=_spilled(call, cleaned.text, toolbox.spill),
+    ).text
+
+
+def _spilled(call: ToolCall, text: str, spill: Spill) -> str:
+    """Save *text* and return the path; the result must not be lost for want of room."""
+    try:
+        path, file = spill.open(call.call_id)
+        with file:
+            file.write(text.encode())
+    except OSError as error:
+        return f"nowhere: it could not be saved ({error.strerror})"
+    return str(path)
+
+
+SUMMARY_CHARACTERS = 400
+"""A summary is a line: what is longer is cut."""
+
+
+def _line(text: str) -> str:
+    line = " ".join(clean(text[: 4 * SUMMARY_CHARACTERS]).text.split())
+    if len(line) <= SUMMARY_CHARACTERS:
+        return line
+    return line[: SUMMARY_CHARACTERS - 1] + "…"
+
+
+def _error(call: ToolCall, text: str) -> ToolResult:
+    cleaned = clean(text).text
+    return ToolResult(
+        call_id=call.call_id,
+        summary=_line(f"{call.name} failed: {cleaned}"),
+        content=cleaned,
+        is_error=True,
+    )
+
+
+def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
+    near = get_close_matches(name, tools, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"there is no tool {name!r}.{hint} The tools are: {', '.join(tools)}."
+
+
+def _crash_text(call: ToolCall, error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  the error's own __str__ is part of the crash
+        said = "(its message cannot be shown)"
+    return (
+        f"{call.name} crashed with {type(error).__qualname__}: {said}\n"
+        "This is a fault of the tool, not of your call; what it had done until"
+        " then stays done."
+    )
+
+
+def _split(
+    error: BaseException,
+) -> tuple[BaseException | None, BaseException | None]:
+    """Part *error* into what must stop the run and what is the tool's crash."""
+    stops = (trio.Cancelled, KeyboardInterrupt)
+    if isinstance(error, stops):
+        return error, None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(stops)
+    return None, error

@@ -1,0 +1,1 @@
+"""The compact worker: a disposable agent that writes the summary."""

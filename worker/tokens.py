@@ -1,0 +1,96 @@
+"""How many tokens items have: o200k counts, corrected by a factor per model.
+
+The counts are those of the o200k vocabulary, which is at hand offline; what a
+Claude model makes of the same text is higher by a factor, which is guessed here
+for the first request and learned from measured usage afterwards.
+"""
+
+from typing import Protocol
+
+from tools.base import Image
+from worker.api import ToolSpec
+from worker.images import image_tokens
+from worker.items import (
+    AssistantText,
+    Item,
+    Opaque,
+    Reasoning,
+    SystemText,
+    ToolCall,
+    ToolResult,
+    UserText,
+)
+from worker.known_models import find_known
+
+ENVELOPE = 7
+"""Tokens around an item: role, block type, ids (measured: 6 to 7 a message)."""
+
+OLD_TOKENIZER = 1.18
+NEW_TOKENIZER = 1.53
+"""Claude's tokens per o200k token on code and prose, before anything is
+measured: models up to 4.6, and since Opus 4.7 (performance.md A5)."""
+
+OTHER_TOKENIZER = 1.15
+"""For a model of another family behind the same interface."""
+
+
+class Counter(Protocol):
+    """Counts tokens. May be called from any thread."""
+
+    def count(self, text: str) -> int:
+        """Return the o200k tokens of *text*."""
+
+
+def at_most(text: str) -> int:
+    """Return a bound on the tokens of *text* without counting: its bytes."""
+    return len(text.encode("utf-8", "replace"))
+
+
+def count_item(item: Item, counter: Counter) -> int:
+    """Return the o200k tokens of *item* as it is sent, images by their size."""
+    text, images = _parts(item)
+    tokens = counter.count(text) if text else 0
+    return ENVELOPE + tokens + _images(images)
+
+
+def item_bytes(item: Item) -> int:
+    """Return a bound on count_item that needs no tokenizer."""
+    text, images = _parts(item)
+    return ENVELOPE + at_most(text) + _images(images)
+
+
+def count_tool(spec: ToolSpec, counter: Counter) -> int:
+    """Return the o200k tokens of a tool's name, description and schema."""
+    schema = bytes(spec.input_schema).decode("utf-8", "replace")
+    return ENVELOPE + counter.count(f"{spec.name}\n{spec.description}\n{schema}")
+
+
+def factor_for(model: str) -> float:
+    """Return the first guess at *model*'s tokens per o200k token."""
+    if (known := find_known(model)) is not None:
+        return NEW_TOKENIZER if known.new_tokenizer else OLD_TOKENIZER
+    # A Claude nobody here has heard of is newer than this table.
+    return NEW_TOKENIZER if "claude" in model.lower() else OTHER_TOKENIZER
+
+
+def _parts(item: Item) -> tuple[str, tuple[Image, ...]]:
+    """Return what of *item* the model sees: its text and its images."""
+    match item:
+        case SystemText(text):
+            return text, ()
+        case UserText(text, images):
+            return text, images
+        case AssistantText(text, extra=extra):
+            return text + extra, ()
+        case Reasoning(text, signature=signature, redacted=redacted, extra=extra):
+            return text + signature + redacted + extra, ()
+        case ToolCall(name=name, arguments=arguments, extra=extra):
+            return name + arguments + extra, ()
+        case ToolResult(summary=summary, content=content, images=images):
+            return summary if content is None else content, images
+        case Opaque(json):
+            return json, ()
+
+
+def _images(images: tuple[Image, ...]) -> int:
+    return sum(image_tokens(image.data) for image in images)
