@@ -121,4 +121,6 @@ def kind_of(path: str, first: str) -> str:
         return "XML"
     if start.startswith(("<!doctype html", "<html")):
         return "HTML"
+    if start.startswith(("{", "[{")):
+        return "JSON lines" if start.rstrip().endswith("}") else "JSON"
     return UNKNOWN

@@ -6,7 +6,7 @@ files costs no more of the context than one of a hundred.
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 from msgspec import Struct
@@ -62,6 +62,12 @@ class Listing(Struct, frozen=True):
     total: int
     bytes: int | None
 
+    def is_first(self, file: Listed) -> bool:
+        """Tell whether *file* is the first one of its folder."""
+        folder = file.path.rpartition("/")[0]
+        same = (f for f in self.files if f.path.rpartition("/")[0] == folder)
+        return next(same) == file
+
 
 def list_call(task: Task) -> Call:
     """Return the call that lists the files of *task*."""
@@ -114,8 +120,12 @@ def _of_script(text: str) -> Listing | None:
                 pass
     if total is None:
         return None
-    by_path = sorted(found, key=lambda file: file.path)
-    return Listing(tuple(by_path), tuple(sorted(left.items())), *total)
+    return Listing(_by_folder(found), tuple(sorted(left.items())), *total)
+
+
+def _by_folder(found: Iterable[Listed]) -> tuple[Listed, ...]:
+    """Put the files of a folder side by side, before those of the folders in it."""
+    return tuple(sorted(found, key=lambda file: file.path.rpartition("/")[::2]))
 
 
 def _globbed(result: Result) -> list[str] | None:
@@ -128,7 +138,7 @@ def _globbed(result: Result) -> list[str] | None:
     return [] if lines[0].startswith('glob "') else lines
 
 
-def _without_ignored(listing: Listing, names: Collection[str]) -> Listing:
+def _without_ignored(listing: Listing, names: Iterable[str]) -> Listing:
     """Leave out what glob does not list: .gitignore counts without git, too."""
     known = set(names)
     kept = tuple(file for file in listing.files if one_line(file.path) in known)
@@ -152,7 +162,7 @@ def _of_names(names: Iterable[str], task: Task) -> Listing:
         total += 1
         suffix = base.rpartition(".")[2] if "." in base[1:] else ""
         why = (
-            "binary by their names"
+            "binary by name"
             if f" {suffix} " in BINARY
             else "generated"
             if f" {base} " in GENERATED
@@ -166,8 +176,7 @@ def _of_names(names: Iterable[str], task: Task) -> Listing:
     chosen = sorted(ranked)[: task.cap]
     if len(ranked) > len(chosen):
         left[CAPPED] = len(ranked) - len(chosen)
-    paths = sorted(name for _, _, name in chosen)
-    found = tuple(Listed(path) for path in paths)
+    found = _by_folder([Listed(name) for _, _, name in chosen])
     return Listing(found, tuple(sorted(left.items())), total, None)
 
 

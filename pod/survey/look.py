@@ -54,7 +54,7 @@ def search_call(file: Listed) -> Call | None:
     pattern = search_pattern(kind)
     return Call(
         "grep",
-        arguments(pattern=pattern, path=file.path, max_matches=MOST_MATCHES, **more),
+        arguments(path=file.path, pattern=pattern, max_matches=MOST_MATCHES, **more),
     )
 
 

@@ -11,9 +11,12 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return *text* as running text that no Markdown in it changes the look of."""
+    """Return *text* as running text, in one line, that no Markdown in it changes.
+
+    Not at the start of a line: put something before it.
+    """
     shown = "".join(c if c.isprintable() else " " for c in text[: 2 * MOST_CHARS])
-    return _SPECIAL.sub(r"\\\g<0>", " ".join(shown.split()))
+    return _SPECIAL.sub(r"\\\g<0>", " ".join(shown.replace("`", "").split()))
 
 
 def escaped(text: str) -> str:
@@ -31,7 +34,10 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(_unescape, text)
 
 
-_SPECIAL = re.compile(r"[\\`*_<>\[\]#|~!$&]")
+# Where it would act: an underscore inside a word, say, does not.
+_SPECIAL = re.compile(
+    r"[\\*<$]|(?<!\w)_|_(?!\w)|\[(?=[^\]]*\][(\[:])|~(?=~)|&(?=#?\w+;)|^[>#+-]"
+)
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 

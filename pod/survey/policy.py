@@ -7,7 +7,6 @@ was done by reading the report back.
 
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
 from pod.survey.listing import (
@@ -106,7 +105,7 @@ class _Step(Struct, frozen=True):
             calls += [glob_call()] if self.has_glob else []
             calls += [list_call(self.task)]
         if needs_report:
-            calls += [look_back_call(self.task)]
+            calls += [look_back_call(self.seen, self.task)]
         return self.make(
             calls, "I look what is there, and what the report says so far."
         )
@@ -135,7 +134,9 @@ class _Step(Struct, frozen=True):
         said = f"Written down: {len(batch)} files."
         if following:
             said = _reading(listing, following)
-        return self.make([self.write_down(batch), *self.asked(following)], said)
+        return self.make(
+            [self.write_down(listing, batch), *self.asked(following)], said
+        )
 
     def next_batch(self, todo: Sequence[Listed]) -> list[Listed]:
         return batches(todo, BATCH, BATCH_BYTES)
@@ -149,21 +150,22 @@ class _Step(Struct, frozen=True):
             if not is_answer(self.seen.result_of(wanted))
         ]
 
-    def write_down(self, batch: Sequence[Listed]) -> Call:
-        sections = [text for _, text in map(self.section, batch)]
+    def write_down(self, listing: Listing, batch: Sequence[Listed]) -> Call:
+        sections = [self.section(listing, file) for file in batch]
         new = "\n\n".join([*sections, MORE])
         return self.edit((f"\n{MORE}\n", f"\n{new}\n"))
 
-    def section(self, file: Listed) -> tuple[Facts, str]:
+    def section(self, listing: Listing, file: Listed) -> str:
         read = self.seen.result_of(read_call(file))
         search = search_call(file)
         found = None if search is None else self.seen.result_of(search)
         if read is None:
             raise AssertionError(f"{file.path} was not read")
-        return section(file, seen_in(file, read, found))
+        seen = seen_in(file, read, found)
+        return section(file, seen, is_first=listing.is_first(file))
 
     def finish(self, listing: Listing, report: Report) -> Reply:
-        facts = _in_order(listing, report)
+        facts = _in_order(report)
         call = self.edit(
             (f"\n{UNFINISHED}\n", f"\n{totals(self.task, listing, facts)}\n"),
             (f"\n{MORE}\n", f"\n{DONE}\n"),
@@ -171,7 +173,7 @@ class _Step(Struct, frozen=True):
         return self.make([call], "All files are read; now the totals.")
 
     def conclude(self, listing: Listing, report: Report) -> Reply:
-        facts = _in_order(listing, report)
+        facts = _in_order(report)
         lines = [
             f"The report is in {code(self.task.report)}.",
             overview(self.task, listing, facts),
@@ -211,8 +213,7 @@ class _Step(Struct, frozen=True):
         )
 
 
-def _in_order(listing: Listing, report: Report) -> list[Facts]:
-    """Return the facts of the files listed, and of any that the report has beside."""
+def _in_order(report: Report) -> list[Facts]:
     return [report.facts[path] for path in sorted(report.facts)]
 
 

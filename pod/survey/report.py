@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pod.survey.listing import CAPPED, Listed, Listing
 from pod.survey.languages import open_work_in
+from pod.survey.listing import CAPPED, Listed, Listing
 from pod.survey.look import Seen
 from pod.survey.markdown import code, escaped, plain, unescaped
 from pod.survey.outline import about, outline
@@ -58,9 +58,7 @@ def title_of(task: Task) -> str:
 
 def beginning(task: Task) -> str:
     """Return the report before anything was read."""
-    return (
-        f"{title_of(task)}\n\n{SIGNATURE}\n\n{UNFINISHED}\n\n## The files\n\n{MORE}\n"
-    )
+    return f"{title_of(task)}\n\n{SIGNATURE}\n\n{UNFINISHED}\n\n{MORE}\n"
 
 
 def read_report(lines: Iterable[str]) -> Report:
@@ -80,8 +78,8 @@ def read_report(lines: Iterable[str]) -> Report:
     return Report(title, signed, facts, finished)
 
 
-def section(file: Listed, seen: Seen) -> tuple[Facts, str]:
-    """Return what is to be said of *file*, as facts and as Markdown."""
+def section(file: Listed, seen: Seen, *, is_first: bool) -> str:
+    """Return what is to be said of *file*; *is_first*: of those in its folder."""
     todos = [
         (number, work)
         for number, line in seen.lines
@@ -89,6 +87,9 @@ def section(file: Listed, seen: Seen) -> tuple[Facts, str]:
     ]
     facts = Facts(file.path, file.size, seen.kind, seen.total, len(todos), seen.problem)
     parts = [f"### `{escaped(file.path)}`", _facts_line(facts)]
+    if is_first:
+        folder = file.path.rpartition("/")[0]
+        parts.insert(0, f"## `{escaped(folder)}/`" if folder else "## Top level")
     if said := about(seen.kind, seen.lines):
         parts.append(f"> {plain(said)}")
     items = outline(seen.kind, seen.lines)
@@ -99,7 +100,7 @@ def section(file: Listed, seen: Seen) -> tuple[Facts, str]:
         items.append("- Only a part of it was looked at.")
     if items:
         parts.append("\n".join(items))
-    return facts, "\n\n".join(parts)
+    return "\n\n".join(parts)
 
 
 def totals(task: Task, listing: Listing, facts: Sequence[Facts]) -> str:
@@ -133,26 +134,30 @@ def overview(task: Task, listing: Listing, facts: Sequence[Facts]) -> str:
     if not listing.total:
         return "There are no files in this folder."
     lines, todos = sum(f.lines for f in read), sum(f.todos for f in read)
+    some = "all" if len(read) == listing.total else f"{len(read):,}"
     return (
-        f"The folder has {_count(listing.total, 'file')}{size}. "
-        f"{_count(len(read), 'file')} of them were read: {_count(lines, 'line')}, "
-        f"{_count(todos, 'open TODO')}."
+        f"The folder has {_count(listing.total, 'file')}{size}; {some} of them were "
+        f"read: {_count(lines, 'line')}, {_count(todos, 'open TODO')}."
     )
 
 
 def left_out(task: Task, listing: Listing, facts: Sequence[Facts]) -> list[str]:
     """Return what was not read and why, a line each."""
     shown = [
-        f"{_count(count, 'file')} beyond the cap of {task.cap}: some of every kind were "
-        "read"
+        f"{_count(count, 'file')} beyond the cap of {task.cap} (some of every kind "
+        "were read)"
         if why == CAPPED
         else f"{_count(count, 'file')}: {why}"
         for why, count in listing.left
     ]
-    problems = [f for f in facts if f.problem]
-    shown += [f"`{escaped(f.path)}`: {plain(f.problem)}" for f in problems[:MOST_NAMED]]
-    if len(problems) > MOST_NAMED:
-        shown.append(f"{len(problems) - MOST_NAMED} more that could not be read")
+    by_problem: dict[str, list[str]] = {}
+    for one in facts:
+        if one.problem:
+            by_problem.setdefault(one.problem, []).append(f"`{escaped(one.path)}`")
+    for problem, paths in sorted(by_problem.items()):
+        more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+        names = ", ".join(paths[:MOST_NAMED])
+        shown.append(f"{_count(len(paths), 'file')}: {plain(problem)} ({names}{more})")
     return shown
 
 

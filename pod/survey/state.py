@@ -1,11 +1,12 @@
 """What the transcript shows of the report: what was written, what was read back."""
 
 import re
+import shlex
 
 import msgspec
 from msgspec import Struct, structs
 
-from pod.survey.report import DONE, OWN_LINES, Report, read_report
+from pod.survey.report import OWN_LINES, Report, read_report
 from pod.survey.task import Task
 from pod.survey.transcript import Call, Made, Result, Transcript, arguments, is_lost
 
@@ -24,19 +25,23 @@ class _Written(Struct, frozen=True):
     edits: tuple[_Edit, ...] = ()
 
 
-def look_back_call(task: Task) -> Call:
-    """Return the call that finds what the report says so far."""
-    return Call(
-        "grep", arguments(pattern=OWN_LINES, path=task.report, max_matches=1000)
-    )
+def look_back_call(seen: Transcript, task: Task) -> Call:
+    """Return the call that finds what the report says so far.
+
+    By bash, for which a report that is not there yet is no error; by grep
+    where there is no bash.
+    """
+    by_bash = _by_bash(task)
+    result = seen.result_of(by_bash)
+    return _by_grep(task) if result is not None and result.is_error else by_bash
 
 
 def report_in(seen: Transcript, task: Task) -> Report | Absent | None:
     """Return the report as the calls in view leave it; None where that is open."""
     state: Report | Absent | None = None
-    look_back = look_back_call(task)
+    look_back = (_by_bash(task), _by_grep(task))
     for made in seen.made:
-        if made.call == look_back:
+        if made.call in look_back:
             state = _looked_back(made.result)
         elif made.call.name in ("write_file", "edit_file"):
             written = _written(made.call)
@@ -45,13 +50,32 @@ def report_in(seen: Transcript, task: Task) -> Report | Absent | None:
     return state
 
 
+def _by_bash(task: Task) -> Call:
+    report = shlex.quote(task.report)
+    command = (
+        "# Finds what the report says so far.\n"
+        f"if [ -e {report} ]; then LC_ALL=C grep -anE {shlex.quote(OWN_LINES)} -- {report}\n"
+        f"else echo {shlex.quote(_NOT_THERE)}; fi"
+    )
+    return Call("bash", arguments(command=command))
+
+
+def _by_grep(task: Task) -> Call:
+    return Call(
+        "grep", arguments(path=task.report, pattern=OWN_LINES, max_matches=1000)
+    )
+
+
 def _looked_back(result: Result | None) -> Report | Absent | None:
     if is_lost(result) or result is None:
         return None
     if result.is_error:
         is_missing = result.text.startswith("no such file")
         return Absent() if is_missing else None
-    found = [_MATCH.fullmatch(line) for line in result.text.split("\n")]
+    lines = result.text.split("\n")
+    if _NOT_THERE in lines:
+        return Absent()
+    found = [_MATCH.fullmatch(line) for line in lines]
     return read_report(match[1] for match in found if match)
 
 
@@ -81,4 +105,5 @@ def _written(call: Call) -> _Written | None:
         return None
 
 
+_NOT_THERE = "There is no report yet."
 _MATCH = re.compile(r"\d+:(.*)", re.DOTALL)
