@@ -105,17 +105,19 @@ async def _answer(
     stop: BaseException | None = None
     try:
         output = await _run(call, toolbox, listen)
-        results[call.call_id] = await _finish(call, output, toolbox)
+        await _finish(call, output, toolbox, results)
         return
     except ToolError as error:
         text = str(error)
-    except BaseException as error:  # a tool may raise anything, SystemExit and panics included
+    except (
+        BaseException
+    ) as error:  # a tool may raise anything, SystemExit and panics included
         stop, crash = _split(error)
         if crash is None:
             raise
         text = _crash(call, crash, listen)
     failed = ToolOutput(summary=f"{call.name} failed: {text}", content=text)
-    results[call.call_id] = await _finish(call, failed, toolbox, is_error=True)
+    await _finish(call, failed, toolbox, results, is_error=True)
     if stop is not None:
         raise stop
 
@@ -151,14 +153,22 @@ async def _run(call: ToolCall, toolbox: Toolbox, listen: Listen) -> ToolOutput:
 
 
 async def _finish(
-    call: ToolCall, output: ToolOutput, toolbox: Toolbox, *, is_error: bool = False
-) -> ToolResult:
+    call: ToolCall,
+    output: ToolOutput,
+    toolbox: Toolbox,
+    results: dict[str, ToolResult],
+    *,
+    is_error: bool = False,
+) -> None:
     """Make the result of *output*. A cancel that goes by does not lose it."""
     size = len(output.summary) + len(output.content or "")
     if size <= INLINE_BYTES:
-        return _safe(call, output, toolbox, is_error)
+        results[call.call_id] = _safe(call, output, toolbox, is_error)
+        return
     with trio.CancelScope(shield=True):
-        return await trio.to_thread.run_sync(_safe, call, output, toolbox, is_error)
+        results[call.call_id] = await trio.to_thread.run_sync(
+            _safe, call, output, toolbox, is_error
+        )
 
 
 def _safe(

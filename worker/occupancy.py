@@ -9,11 +9,23 @@ from msgspec import Struct
 from worker.api import ToolSpec
 from worker.items import Item
 from worker.model import Model
-from worker.tokens import Counter, count_item, count_tool, factor_for, item_bytes
+from worker.tokens import (
+    Counter,
+    at_most,
+    count_item,
+    count_tool,
+    factor_for,
+    item_bytes,
+    tool_bytes,
+)
 
 LEAST_OUTPUT = 1024
 """Output tokens asked for even where the estimate leaves less: the estimate may be
 wrong, and the provider's own figures decide."""
+
+LEAST_RESULT = 1_000
+"""Tokens a tool result may have however full the window is: enough to say what
+happened and where the full text is."""
 
 
 class Room(Struct, frozen=True):
@@ -48,15 +60,10 @@ class Occupancy:
         self._specs = specs
         self._counter = counter
         self._factor = factor_for(model.id)
-        self._start = 0
-        """Index of the first item that no measurement covers."""
-        self._measured: int | None = None
-        """Tokens of everything before *_start*; None before the first measurement."""
+        self._measured = 0
+        """Tokens of what the provider has counted."""
         self._sized = 0
-        self._bytes = len(system.encode(errors="replace")) + sum(
-            len(s.name) + len(s.description.encode()) + len(bytes(s.input_schema))
-            for s in specs
-        )
+        self._bytes = at_most(system) + sum(map(tool_bytes, specs))
         """Bytes of what no measurement covers, as far as item *_sized*."""
         self._counted = 0
         self._tokens: int | None = None
@@ -67,25 +74,50 @@ class Occupancy:
         if context_tokens is None:
             return
         self._measured = context_tokens
-        self._start = self._sized = self._counted = length
+        self._sized = self._counted = length
         self._bytes = 0
         self._tokens = 0
 
     async def room(self, items: Sequence[Item]) -> Room:
-        """Return what a request with *items* may ask for as output."""
+        """Return what a request with *items* may ask for as output.
+
+        Never more than the model's most. Where the estimate leaves less than
+        LEAST_OUTPUT in the window, that much is asked for all the same.
+        """
         wanted, window = self._model.max_tokens, self._model.window
-        if window is None:
+        if window is None or self._bound(items) + wanted <= window:
             return Room(None, wanted)
+        estimate = await self._estimate(items)
+        return Room(estimate, min(wanted, max(LEAST_OUTPUT, window - estimate)))
+
+    async def share(self, items: Sequence[Item], *, results: int, most: int) -> int:
+        """Return the tokens that each of *results* tool results may have.
+
+        That is *most*, or an equal part of what *items* and the next answer
+        leave of the window, but no less than LEAST_RESULT (or *most*).
+        """
+        window = self._model.window
+        if window is None:
+            return most
+        # A model may have half the window as its most output; it rarely uses it.
+        room = window - min(self._model.max_tokens, window // 4)
+        if self._bound(items) + results * most <= room:
+            return most
+        left = room - await self._estimate(items)
+        return min(most, max(LEAST_RESULT, left // results))
+
+    def _bound(self, items: Sequence[Item]) -> int:
+        """Return tokens that *items* do not exceed, from their bytes alone."""
         self._bytes += sum(item_bytes(item) for item in items[self._sized :])
         self._sized = len(items)
-        known = self._measured or 0
-        if known + ceil(self._bytes * self._factor) + wanted <= window:
-            return Room(None, wanted)
-        estimate = known + ceil(await self._count(items) * self._factor)
-        return Room(estimate, max(LEAST_OUTPUT, min(wanted, window - estimate)))
+        return self._measured + ceil(self._bytes * self._factor)
+
+    async def _estimate(self, items: Sequence[Item]) -> int:
+        return self._measured + ceil(await self._count(items) * self._factor)
 
     async def _count(self, items: Sequence[Item]) -> int:
         """Count what no measurement covers; in a thread, since much may be new."""
+        length = len(items)
 
         def count() -> int:
             tokens = self._tokens
@@ -94,9 +126,10 @@ class Occupancy:
                     count_tool(spec, self._counter) for spec in self._specs
                 )
             return tokens + sum(
-                count_item(item, self._counter) for item in items[self._counted :]
+                count_item(item, self._counter)
+                for item in items[self._counted : length]
             )
 
         self._tokens = await trio.to_thread.run_sync(count)
-        self._counted = len(items)
+        self._counted = length
         return self._tokens

@@ -23,6 +23,15 @@ from tools.base import Call, Tool, ToolOutput
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Failure, FailureKind
+from worker.endings import (
+    Ending,
+    Exhausted,
+    Failed,
+    Finished,
+    Limited,
+    Refused,
+    Yielded,
+)
 from worker.events import Retry, Warning
 from worker.items import (
     AssistantText,
@@ -33,17 +42,7 @@ from worker.items import (
     UserText,
 )
 from worker.limits import Limits, Spent
-from worker.loop import (
-    Ending,
-    Exhausted,
-    Failed,
-    Finished,
-    Limited,
-    Refused,
-    Setup,
-    Yielded,
-    run_turn,
-)
+from worker.loop import Setup, run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.retry import RetryPolicy
