@@ -189,7 +189,7 @@ class _Turn:
         if failure.kind == "payload_too_large" and (sent := count_images(request)):
             images = sent // 2
             self._media = Media(images=images, bytes=self._media.bytes // 2)
-            self._listen(Warning(message=f"sending the newest {images} images only"))
+            self._listen(Warning(message=f"sending {images} images at most"))
             return True
         return False
 
