@@ -12,12 +12,23 @@ from worker.api import ToolSpec
 from worker.calibration import Calibration, prompt_tokens
 from worker.items import FromModel, Item
 from worker.model import Model
-from worker.tokens import Counter, at_most, count_item, count_tool, item_bytes
+from worker.tokens import (
+    Counter,
+    at_most,
+    count_item,
+    count_tool,
+    item_bytes,
+    tool_bytes,
+)
 from worker.usage import Usage
 
 LEAST_OUTPUT = 1024
 """Output tokens asked for even where the estimate leaves less: the estimate may be
 wrong, and the provider's own figures decide."""
+
+LEAST_RESULT = 1_000
+"""Tokens a tool result may have however full the window is: enough to say what
+happened and where the full text is."""
 
 INLINE_BYTES = 32_768
 """Counted without a thread: 0.3 ms at toktok's 90 MB/s, 2 ms at tiktoken's."""
@@ -82,7 +93,7 @@ class Occupancy:
         self._stale = False
         self._overhead: tuple[int, int] | None = None
         """o200k tokens of the system prompt and of the tools."""
-        self._overhead_bytes = at_most(system) + sum(map(_tool_bytes, specs))
+        self._overhead_bytes = at_most(system) + sum(map(tool_bytes, specs))
 
     @property
     def last(self) -> int | None:
@@ -169,6 +180,22 @@ class Occupancy:
             return Room(estimate, wanted)
         return Room(estimate, min(wanted, max(LEAST_OUTPUT, window - estimate)))
 
+    async def share(self, items: Sequence[Item], *, results: int, most: int) -> int:
+        """Return the tokens that each of *results* tool results may have.
+
+        That is *most*, or an equal part of what *items* and the next answer
+        leave of the window, but no less than LEAST_RESULT (or *most*).
+        """
+        window = self._model.window
+        if window is None:
+            return most
+        # A model may have half the window as its most output; it rarely uses it.
+        room = window - min(self._model.max_tokens, window // 4)
+        if self._at_most(items) + results * most <= room:
+            return most
+        left = room - await self.estimate(items)
+        return min(most, max(LEAST_RESULT, left // results))
+
     async def sizes(self, items: Sequence[Item]) -> tuple[int, ...]:
         """Return the tokens of each item by itself."""
         await self._count(items)
@@ -237,12 +264,6 @@ class Occupancy:
             kept = [item for item in (*self._view, *items) if item in counts]
             self._counts = {item: counts[item] for item in kept}
             self._stale = False
-
-
-def _tool_bytes(spec: ToolSpec) -> int:
-    return sum(map(at_most, (spec.name, spec.description))) + len(
-        bytes(spec.input_schema)
-    )
 
 
 def _starts_with(items: Sequence[Item], start: Sequence[Item]) -> bool:

@@ -115,9 +115,13 @@ def _paragraph(lines: Sequence[str]) -> str:
     for number, line in enumerate(lines):
         if line.startswith(tuple(FENCE.split("|"))):
             is_code = not is_code
-        elif not is_code and (not before or before.startswith("#")):
-            if re.match(r"[\w*_`\"(\[]", line) and "](http" not in line:
-                return _LINK.sub(r"\1", _sentence(lines[number:]))
+        elif (
+            not is_code
+            and (not before or before.startswith("#"))
+            and re.match(r"[\w*_`\"(\[]", line)
+            and "](http" not in line
+        ):
+            return _LINK.sub(r"\1", _sentence(lines[number:]))
         before = line
     return ""
 
