@@ -75,6 +75,8 @@ def _answer(
     count = end.files if end is not None else len(paths)
     pattern = one_line(wanted.pattern)[:80]
     summary = f'glob "{pattern}" in {one_line(wanted.path)}: {count or "no"} files'
+    if end is None:
+        summary += " so far"
     notes = []
     if end is None:
         notes.append(f"stopped after {seconds:g} s: look in a smaller folder")

@@ -43,7 +43,8 @@ class GrepFiles:
 
     Each line is searched by itself, and a pattern means what it means to
     Python's `re`. With *rg* (a path) ripgrep sorts out beforehand the files
-    that cannot match, which is faster and changes nothing else. Rules:
+    that cannot match, which is faster and changes nothing else, but that a
+    file on which Python takes too long may be out before. Rules:
     .gitignore counts (outside of repositories too), version control folders
     are left out, other hidden files are searched; binary files, symbolic
     links and files over 50 MiB are not.
@@ -108,6 +109,7 @@ def _answer(
     summary = f'grep "{pattern[:80]}" in {start.shown}: '
     if count:
         summary += f"{count} matching lines in {len(matches)} files"
+        summary += " so far" if end is None else ""
     elif end is not None:
         summary += f"no match in {end.files} files"
     notes = []
@@ -120,6 +122,11 @@ def _answer(
         notes.append("there are more matches: search more narrowly")
     if end is not None and end.too_large:
         notes.append(f"{end.too_large} files over 50 MiB were not searched")
+    if end is not None and end.too_slow:
+        notes.append(
+            f"{end.too_slow} files were given up, where this pattern takes too long: "
+            "use a simpler one"
+        )
     if end is not None and not end.files:
         notes.append("files that .gitignore leaves out are not searched")
     summary += "".join(f"; {note}" for note in notes) if not count else ""

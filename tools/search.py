@@ -7,8 +7,11 @@ without letting any other thread run.
 
 import os
 import re
+import signal
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from msgspec import Struct
 
@@ -20,6 +23,9 @@ from tools.walk import open_found, walk
 
 FILE_BYTES = 50 * 1024 * 1024
 """Larger files are not searched."""
+
+FILE_SECONDS = 2.0
+"""How long a pattern may take over one file; most take a thousandth."""
 
 LINE_CHARS = 400
 """What is shown of a line, around the match."""
@@ -89,6 +95,8 @@ class End(Struct, frozen=True, tag="end"):
     """Whether the search ended early because there was enough to show."""
     too_large: int = 0
     """How many of the files were not searched for their size."""
+    too_slow: int = 0
+    """How many of the files were given up, since the pattern took too long."""
 
 
 Frame = FileMatches | Listed | Refused | End
@@ -142,17 +150,41 @@ def _grep(request: Grep) -> Iterator[Frame]:
     except ValueError as error:
         yield Refused(f"glob: {error}")
         return
-    left, room = request.max_matches, SHOWN_CHARS
+    left, room, too_slow = request.max_matches, SHOWN_CHARS, 0
     for path in paths:
         text = _read(request, path)
-        lines, found = search_text(text, regex, request.context, left, room)
+        try:
+            with _limit():
+                lines, found = search_text(text, regex, request.context, left, room)
+        except _TooSlowError:
+            too_slow += 1
+            continue
         if lines:
             yield FileMatches(one_line(path), tuple(lines))
         left -= found
         room -= sum(len(line.text) + 8 for line in lines)
         if left < 0 or room < 0:
             break
-    yield End(paths.files, left < 0 or room < 0, paths.too_large)
+    yield End(paths.files, left < 0 or room < 0, paths.too_large, too_slow)
+
+
+class _TooSlowError(Exception):
+    pass
+
+
+@contextmanager
+def _limit() -> Iterator[None]:
+    """Raise _TooSlowError in the block after some time; `re` lets signals through."""
+
+    def give_up(signum: int, frame: FrameType | None) -> None:
+        raise _TooSlowError
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, FILE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _Paths:

@@ -1,7 +1,8 @@
 """The turn loop: ask, run the tools it calls for, ask again, until it is done."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Literal, Protocol
 
 import trio
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from prompts import load
 from worker.api import Request, ToolSpec
-from worker.ask import Answer, ask
+from worker.ask import Answer, ask, beside
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
 from worker.content import Media
@@ -117,22 +118,43 @@ class Failed(Struct, frozen=True):
     failure: Failure
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed
+class Yielded(Struct, frozen=True):
+    """The gate ended the turn before a request; it can go on where it stands.
+
+    *tokens* is the estimate of the request that was not sent.
+    """
+
+    tokens: int
+
+
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
+
+Gate = Callable[[], Awaitable[Yielded | None]]
+"""Asked before each request, with the history as it would be sent."""
 
 
 async def run_turn(
-    setup: Setup, history: History, *, spent: Spent, listen: Listen
+    setup: Setup,
+    history: History,
+    *,
+    spent: Spent,
+    listen: Listen,
+    occupancy: Occupancy,
+    gate: Gate,
 ) -> Ending:
     """Run one turn on *history* until the model is done or something ends it.
 
     Input that waits is delivered before each request, and a turn does not end
-    while some is waiting. Cancelled, it leaves every call answered.
+    while some is waiting. *occupancy* follows this history. Cancelled, the turn
+    leaves every call answered.
     """
-    turn = _Turn(setup, history, spent, listen)
+    turn = _Turn(setup, history, spent, listen, occupancy)
     while True:
         history.deliver()
         if reached := spent.reached(setup.limits):
             return Limited(reached)
+        if yielded := await gate():
+            return yielded
         try:
             answer = await turn.ask()
         except ProviderError as error:
@@ -147,18 +169,18 @@ class _Turn:
     """One turn under way: what carries over from request to request."""
 
     def __init__(
-        self, setup: Setup, history: History, spent: Spent, listen: Listen
+        self,
+        setup: Setup,
+        history: History,
+        spent: Spent,
+        listen: Listen,
+        occupancy: Occupancy,
     ) -> None:
         self._setup = setup
         self._history = history
         self._spent = spent
         self._listen = listen
-        self._occupancy = Occupancy(
-            model=setup.model,
-            system=setup.system,
-            specs=setup.specs,
-            counter=setup.counter,
-        )
+        self._occupancy = occupancy
         self._continuations = 0
         self._previous_length: int | None = None
         self._estimate: int | None = None
@@ -234,7 +256,8 @@ class _Turn:
             )
         )
         try:
-            answer = await ask(
+            asking = partial(
+                ask,
                 setup.client,
                 request,
                 retry=setup.retry,
@@ -242,11 +265,19 @@ class _Turn:
                 listen=self._listen,
                 failed=broken.append,
             )
+            if self._occupancy.has_counted:
+                answer = await asking()
+            else:
+                answer = await beside(asking, self._count)
         finally:
             for failure in broken:
                 self._charge_broken(request, failure)
         self._previous_length = len(self._history.items)
         return answer
+
+    async def _count(self) -> None:
+        """Load the tokenizer and count while the first answer is waited for."""
+        self._estimate = await self._occupancy.estimate(self._history.items)
 
     def _charge_broken(self, request: Request, failure: Failure) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
@@ -318,7 +349,9 @@ class _Turn:
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response
-        self._occupancy.measured(response.context_tokens, len(self._history.items))
+        self._occupancy.measured(
+            response.context_tokens, self._history.items, usage=response.usage
+        )
         self._spent.charge(response.usage or Usage(), cost)
         self._history.answered(
             Answered(

@@ -23,7 +23,7 @@ from tools.base import Call, Tool, ToolOutput
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Failure, FailureKind
-from worker.events import Retry, Warning
+from worker.events import RequestStart, Retry, Warning
 from worker.items import (
     AssistantText,
     Item,
@@ -41,9 +41,11 @@ from worker.loop import (
     Limited,
     Refused,
     Setup,
+    Yielded,
     run_turn,
 )
 from worker.model import Model
+from worker.occupancy import Occupancy
 from worker.retry import RetryPolicy
 from worker.usage import Usage
 from worker.wire import Cache
@@ -77,6 +79,7 @@ class Case:
         self.history = history or MemoryHistory(UserText(text="go"))
         self.heard = Heard()
         self.spent = Spent()
+        self.yields_at = 1_000
         self._ids = 0
         self.setup = Setup(
             client=self.client,
@@ -109,9 +112,26 @@ class Case:
         return f"id{self._ids}"
 
     async def run(self) -> Ending:
-        return await run_turn(
-            self.setup, self.history, spent=self.spent, listen=self.heard
+        occupancy = Occupancy(
+            model=self.setup.model,
+            system=self.setup.system,
+            specs=self.setup.specs,
+            counter=self.setup.counter,
         )
+        return await run_turn(
+            self.setup,
+            self.history,
+            spent=self.spent,
+            listen=self.heard,
+            occupancy=occupancy,
+            gate=self.gate,
+        )
+
+    async def gate(self) -> Yielded | None:
+        await trio.lowlevel.checkpoint()
+        if len(self.history.items) < self.yields_at:
+            return None
+        return Yielded(tokens=len(self.history.items))
 
     @property
     def added(self) -> list[Item]:
@@ -399,3 +419,30 @@ async def test_nothing_of_old_items_changes_from_request_to_request() -> None:
     assert [m.role for m in second] == ["user", "assistant", "user"]
     assert [m.role for m in third][:3] == [m.role for m in second]
     assert len(first) == 1
+
+
+async def test_a_turn_that_yields_goes_on_where_it_stood() -> None:
+    case = Case([called("a")], [said("done")])
+    case.yields_at = 3
+
+    ending = await case.run()
+    case.yields_at = 1_000
+    again = await case.run()
+
+    assert ending == Yielded(tokens=3)
+    assert again == Finished("done")
+    assert [type(i) for i in case.added] == [ToolCall, ToolResult, AssistantText]
+
+
+async def test_every_answer_is_recorded_with_what_its_prompt_was_estimated_at() -> None:
+    case = Case([called("a")], [said("done")])
+
+    await case.run()
+
+    first, second = case.history.usages
+    starts = [event.estimate for event in case.heard.of(RequestStart)]
+    assert starts[0] is None  # bytes had proved that it fits
+    assert first.estimate is not None
+    assert second.estimate == starts[1]
+    assert second.estimate is not None
+    assert second.estimate > 110  # what was measured, and the tool's result
