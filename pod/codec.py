@@ -126,7 +126,8 @@ def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
         if name in record and (mapped := _mapped(bytes(record[name]), ids)):
             record[name] = Raw(mapped)
     for name, value in fields.items():
-        record[name] = Raw(_encoder.encode(value))
+        if value is not None or name in record:
+            record[name] = Raw(_encoder.encode(value))
     return _ascii(_encoder.encode(record)) + b"\n"
 
 

@@ -155,7 +155,7 @@ def sync_folder(folder: Path) -> None:
 
 def hold_room(path: Path, size: int) -> bool:
     """Keep *size* bytes of the disk in a file of its own; False if it has none."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with contextlib.suppress(OSError):
         fd = os.open(path, flags, 0o600)
         try:

@@ -7,7 +7,15 @@ from msgspec import Struct
 from pod.entries import Outcome
 from pod.exits import Exit
 from worker.client import FailureKind
-from worker.loop import Ending, Exhausted, Failed, Finished, Limited, Refused
+from worker.endings import (
+    Ending,
+    Exhausted,
+    Failed,
+    Finished,
+    Limited,
+    Refused,
+    Yielded,
+)
 
 Stop = Literal["sigint", "sigterm", "cancelled", "broken_pipe", "timeout"]
 """What can end a run from outside."""
@@ -37,6 +45,14 @@ def verdict_of(ending: Ending) -> Verdict:
             )
         case Exhausted(reason, message):
             return Verdict("failed", reason, Exit.FAILED, message, interrupted=True)
+        case Yielded(tokens):
+            return Verdict(
+                "yielded",
+                "context",
+                Exit.CONTEXT,
+                f"the next request would have {tokens} tokens",
+                interrupted=True,
+            )
         case Refused(message):
             return Verdict(
                 "failed", "refusal", Exit.FAILED, f"the model refused: {message}"

@@ -5,6 +5,7 @@ end is a torn tail, as a crash leaves it. What does not parse before a whole
 entry, or does not fit the others, is damage.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -146,6 +147,9 @@ def _first(number: int, offset: int, line: bytes) -> Iterator[Header | Record | 
             yield Record(number, offset, line, decode(line))
 
 
+_json = json.JSONDecoder(strict=False)
+
+
 def lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, int, bytes, bool]]:
     """Give each line: its number, its offset, its bytes, whether LF ends it."""
     number, offset = 1, 0
@@ -178,21 +182,33 @@ def _recover(
         starts.insert(0, 0)
     found = False
     for start, stop in zip(starts, [*starts[1:], len(line)], strict=True):
-        piece = line[start:stop].rstrip(b"\0 \t\r")
-        at, end = offset + start, start + len(piece)
-        try:
-            record = Record(number, at, piece, decode(piece)) if piece else None
-        except BadLine as error:
-            why = reason if len(starts) == 1 else str(error)
-            yield Damage(number, at, len(piece), "unreadable", why)
-        else:
-            if record and found:
-                yield _at(record, "glued", "another entry before it on its line")
-            if record:
-                found = True
+        at, why = start, reason
+        end = start + _object_size(line[start:stop])
+        if end > start:
+            try:
+                entry = decode(line[start:end])
+            except BadLine as error:
+                why = str(error)
+            else:
+                record = Record(number, offset + start, line[start:end], entry)
+                if found:
+                    yield _at(record, "glued", "another entry before it on its line")
+                found, at = True, end
                 yield record
-        if b"\0" in line[end:stop]:
-            yield Damage(number, offset + end, stop - end, "unreadable", "NUL bytes")
+        rest = line[at:stop]
+        if rest.strip(b" \t\r"):
+            if not rest.strip(b"\0 \t\r"):
+                why = "NUL bytes"
+            yield Damage(number, offset + at, len(rest), "unreadable", why)
+
+
+def _object_size(data: bytes) -> int:
+    """Return how many bytes the JSON object at the beginning has, 0 for none."""
+    try:
+        # Latin-1 makes a character of each byte, so that offsets are the same.
+        return _json.raw_decode(data.decode("latin-1"))[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
 def _extend(tail: list[Damage], part: Damage) -> None:

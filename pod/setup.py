@@ -31,9 +31,9 @@ from pod.session import Session
 from pod.store import Store
 from pod.version import VERSION
 from prompts import load
+from tools import file_tools
 from tools.base import Tool
 from tools.bash import Bash
-from tools.file_tools import file_tools
 from tools.scope import Scope
 from tools.spill import SpillFolder
 from worker.api import ToolSpec

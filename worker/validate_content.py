@@ -42,7 +42,6 @@ MIN_BUDGET = 1024
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _MEDIA_TYPES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
-_NOT_UNICODE = re.compile("[\0\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(
     rb"(?:\\\\)+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<bad>\\u[dD][89a-fA-F]..|\\u0000)"
 )
@@ -263,9 +262,11 @@ def _unicode(request: Request) -> Iterator[str]:
 
 
 def _is_broken(text: str) -> bool:
-    if text.isascii():
-        return "\0" in text
-    return _NOT_UNICODE.search(text) is not None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return "\0" in text
 
 
 def _strings(block: object) -> Iterator[str]:
@@ -292,4 +293,6 @@ def _raws(block: object) -> Iterator[bytes]:
 
 
 def _has_bad_escape(json: bytes) -> bool:
+    if b"\\u" not in json:
+        return False
     return any(found["bad"] for found in _SURROGATE_ESCAPE.finditer(json))

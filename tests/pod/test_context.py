@@ -39,7 +39,7 @@ def test_the_model_sees_items_and_custom_messages_in_their_order() -> None:
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 100_000))
 def test_reading_a_log_again_gives_the_same_items(seed: int) -> None:
     tree = Tree(random_tree(Random(seed), 40))

@@ -10,7 +10,7 @@ from pod.log import read_log
 from pod.session import Session
 from tests.pod.logs import HEADER
 
-ROUNDS = 12
+ROUNDS = 15
 
 
 def killed(path: Path, random: Random) -> list[list[bytes]]:

@@ -1,13 +1,11 @@
 """A run: what it leaves in the log, and how every way out of it ends."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 
 import pytest
 import trio
-from msgspec import Raw
 
 from pod.entries import (
     FORMAT,
@@ -24,29 +22,13 @@ from pod.entries import (
 from pod.exits import Exit
 from pod.pod import Bounds, NothingToDo, Pod, is_open
 from pod.session import Session
-from tests.fakes import FakeTool, Heard, MemorySpill, Step, StepClient, called, said
+from tests.fakes import FakeTool, Heard, Step, StepClient, called, said
+from tests.turns import done, setup_for
 from tools.base import Call, Tool, ToolOutput
-from worker.api import ToolSpec
-from worker.calls import OutputLimits, Toolbox
 from worker.client import Failure, FailureKind
 from worker.items import AssistantText, ToolCall, ToolResult, UserText
 from worker.limits import Limits
-from worker.loop import Setup
-from worker.model import Model
-from worker.retry import RetryPolicy
 from worker.usage import Usage
-from worker.wire import Cache
-
-MODEL = Model(provider="scripted", id="m", window=100_000, max_tokens=1_000)
-
-
-class Bytes:
-    def count(self, text: str) -> int:
-        return len(text.encode())
-
-
-async def done(call: Call) -> ToolOutput:
-    return ToolOutput(summary="did it", referenced_files=("/a",))
 
 
 def new_session(path: Path | None = None) -> Session:
@@ -74,32 +56,7 @@ class Case:
         self.entries: list[Known] = []
         self.session.on_entry = self.entries.append
         self.client = StepClient(*steps)
-        random = Random(2)
-        setup = Setup(
-            client=self.client,
-            model=MODEL,
-            system="Test.",
-            specs=tuple(
-                ToolSpec(
-                    name=t.name,
-                    description=t.description,
-                    input_schema=Raw(t.parameters),
-                )
-                for t in tools
-            ),
-            toolbox=Toolbox(
-                tools={t.name: t for t in tools},
-                spill=MemorySpill(),
-                output=OutputLimits(max_bytes=10_000, max_tokens=10_000, count=len),
-            ),
-            cache=Cache(),
-            retry=RetryPolicy(),
-            limits=limits,
-            counter=Bytes(),
-            price=lambda model, usage: Decimal("0.01"),
-            new_id=lambda: f"{random.getrandbits(32):08x}",
-            jitter=random.random,
-        )
+        setup = setup_for(self.client, tools, limits=limits)
         self.pod = Pod(
             self.session,
             setup,
@@ -216,6 +173,7 @@ async def test_time_is_up_is_a_limit_with_what_there_is(
         await trio.sleep_forever()
         raise AssertionError
 
+    autojump_clock.autojump_threshold = 0.05  # a thread counts meanwhile
     case = Case(
         [said("half way"), called("a")], tools=[FakeTool("do", hang)], timeout=60
     )

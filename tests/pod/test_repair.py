@@ -197,7 +197,11 @@ def test_a_repair_that_fails_changes_nothing(path: Path, call: str) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["s1.jsonl"]
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.integers(0, 100_000), st.binary(max_size=30))
 def test_whatever_happened_a_repaired_log_opens_and_keeps_what_was_whole(
     path: Path, seed: int, junk: bytes

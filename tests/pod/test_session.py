@@ -394,7 +394,11 @@ def steps() -> st.SearchStrategy[list[Callable[[Session], object]]]:
     )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(steps())
 def test_reload_gives_what_was_in_memory(
     path: Path, todo: list[Callable[[Session], object]]

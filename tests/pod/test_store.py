@@ -253,7 +253,11 @@ def test_what_cannot_be_forked_leaves_nothing(store: Store) -> None:
     ]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.integers(0, 100_000))
 def test_a_forks_history_is_its_sources(store: Store, seed: int) -> None:
     random = Random(seed)

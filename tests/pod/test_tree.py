@@ -115,7 +115,7 @@ def test_a_damaged_log_still_has_a_tree() -> None:
         tree.path("zz")
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_every_path_runs_from_a_root_to_its_entry(seed: int) -> None:
     entries = random_tree(Random(seed), 40)
@@ -132,7 +132,7 @@ def test_every_path_runs_from_a_root_to_its_entry(seed: int) -> None:
     ) == len(entries)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_a_fork_is_its_path_under_new_ids(seed: int) -> None:
     random = Random(seed)

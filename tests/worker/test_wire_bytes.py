@@ -48,7 +48,7 @@ def refusal_of(items: Sequence[Item], model: Model) -> Refusal | None:
         cache=Cache(),
         previous_length=len(items) // 2,
     )
-    return check_body(read_body(encode_request(request)), served, KEY)
+    return check_body(read_body(encode_request(request)), served, KEY, tokens=0)
 
 
 @modest

@@ -1,0 +1,121 @@
+import re
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tools.patterns import depth_of, expand, split_base, to_regex
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("*.py", ["a.py", ".py"], ["a.pyc", "src/a.py", "a.py/"]),
+        ("**/*.py", ["a.py", "src/a.py", "a/b/c.py"], ["a.pyi"]),
+        ("src/**", ["src/a", "src/a/b"], ["src", "a/src/b"]),
+        ("src/", ["src/a", "src/a/b"], ["src"]),
+        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b"], ["a/xb", "ab"]),
+        ("./a?c.[ch]", ["abc.c", "a.c.h"], ["ac.c", "a/c.c", "abc.o"]),
+        ("[!a-c]x", ["dx", "-x"], ["ax", "/x"]),
+        ("[]]", ["]"], ["[]]"]),
+        ("[a", ["[a"], ["a"]),
+        ("[z-a]", ["z", "-", "a"], ["m"]),
+        (r"\*", ["*"], ["a"]),
+        ("a**b", ["ab", "axxb"], ["a/b"]),
+        ("a.b+(c)", ["a.b+(c)"], ["axb+(c)"]),
+        ("?\n", ["x\n"], ["x"]),
+    ],
+)
+def test_patterns_match_paths(
+    pattern: str, matching: list[str], other: list[str]
+) -> None:
+    regex = to_regex(pattern)
+
+    found = [path for path in [*matching, *other] if regex.fullmatch(path)]
+
+    assert found == matching
+
+
+def naive(pattern: list[str], path: list[str]) -> bool:
+    """Match by the definition, part for part."""
+    if not pattern:
+        return not path
+    if pattern[0] == "**":
+        if len(pattern) == 1:
+            return bool(path)
+        return any(naive(pattern[1:], path[n:]) for n in range(len(path) + 1))
+    return (
+        bool(path)
+        and name_matches(pattern[0], path[0])
+        and naive(pattern[1:], path[1:])
+    )
+
+
+def name_matches(pattern: str, name: str) -> bool:
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(name_matches(pattern[1:], name[n:]) for n in range(len(name) + 1))
+    return (
+        name[:1] != ""
+        and pattern[0] in ("?", name[0])
+        and name_matches(pattern[1:], name[1:])
+    )
+
+
+NAMES = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4)
+PARTS = st.text("ab*?", min_size=1, max_size=3) | st.just("**")
+
+
+@given(st.lists(PARTS, min_size=1, max_size=4), NAMES)
+def test_patterns_mean_what_the_definition_says(
+    pattern: list[str], path: list[str]
+) -> None:
+    matches = to_regex("/".join(pattern)).fullmatch("/".join(path)) is not None
+
+    pattern = [
+        p for i, p in enumerate(pattern) if p != "**" or pattern[i - 1 : i] != ["**"]
+    ]
+    parts = [p if p == "**" else re.sub(r"\*+", "*", p) for p in pattern]
+    assert matches is naive(parts, path)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_any_text_is_a_pattern(pattern: str, path: str) -> None:
+    to_regex(pattern).fullmatch(path)
+
+
+def test_braces_are_written_out() -> None:
+    found = [expand(p) for p in ("*.{ts,tsx}", "{a,b}/{c,{d,e}}", "{}", "{a}", "a,b}")]
+
+    assert found == [
+        ["*.ts", "*.tsx"],
+        ["a/c", "a/d", "a/e", "b/c", "b/d", "b/e"],
+        ["{}"],
+        ["{a}"],
+        ["a,b}"],
+    ]
+
+
+def test_a_bomb_of_braces_is_refused() -> None:
+    with pytest.raises(ValueError, match="over 200 alternatives"):
+        expand("{a,b}" * 40)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("src/lib/*.py", ("src/lib", "*.py")),
+        ("*.py", ("", "*.py")),
+        ("src/a.py", ("src", "a.py")),
+        ("/ws/src/**/*.py", ("/ws/src", "**/*.py")),
+        ("/*.py", ("/", "*.py")),
+        ("../x/{a,b}/c", ("../x", "{a,b}/c")),
+        ("src/", ("src", "")),
+    ],
+)
+def test_plain_folders_are_split_off(pattern: str, expected: tuple[str, str]) -> None:
+    assert split_base(pattern) == expected
+
+
+def test_depth_is_known_without_double_stars() -> None:
+    assert [depth_of(p) for p in ("*", "a/*", "./a/b/c", "**/x")] == [1, 2, 3, None]
