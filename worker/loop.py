@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from prompts import load
 from worker.api import Request, ToolSpec
-from worker.ask import Answer, ask
+from worker.ask import Answer, ask, beside
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
 from worker.content import Media, count_images
@@ -230,7 +231,8 @@ class _Turn:
             )
         )
         try:
-            answer = await ask(
+            asking = partial(
+                ask,
                 setup.client,
                 request,
                 retry=setup.retry,
@@ -238,11 +240,19 @@ class _Turn:
                 listen=self._listen,
                 failed=broken.append,
             )
+            if self._occupancy.has_counted:
+                answer = await asking()
+            else:
+                answer = await beside(asking, self._count)
         finally:
             for failure in broken:
                 self._charge_broken(request, failure)
         self._previous_length = len(self._history.items)
         return answer
+
+    async def _count(self) -> None:
+        """Load the tokenizer and count while the first answer is waited for."""
+        self._estimate = await self._occupancy.estimate(self._history.items)
 
     def _charge_broken(self, request: Request, failure: Failure) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
@@ -322,7 +332,7 @@ class _Turn:
         *items* are those of *response*, which the history does not have yet.
         """
         so_far = [*self._history.items, *items]
-        self._occupancy.measured(response.context_tokens, len(so_far))
+        self._occupancy.measured(response.context_tokens, so_far, usage=response.usage)
         toolbox = self._setup.toolbox
         if not calls:
             return toolbox

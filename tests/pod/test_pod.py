@@ -283,6 +283,7 @@ async def test_time_is_up_is_a_limit_with_what_there_is(
         await trio.sleep_forever()
         raise AssertionError
 
+    autojump_clock.autojump_threshold = 0.05  # a thread counts meanwhile
     case = Case(
         [said("half way"), called("a")], tools=[FakeTool("do", hang)], timeout=60
     )

@@ -31,7 +31,7 @@ from worker.endings import (
     Refused,
     Yielded,
 )
-from worker.events import Retry, Warning
+from worker.events import RequestStart, Retry, Warning
 from worker.items import (
     AssistantText,
     Item,
@@ -392,6 +392,20 @@ async def test_a_turn_that_yields_goes_on_where_it_stood() -> None:
     assert ending == Yielded(tokens=3)
     assert again == Finished("done")
     assert [type(i) for i in case.added] == [ToolCall, ToolResult, AssistantText]
+
+
+async def test_every_answer_is_recorded_with_what_its_prompt_was_estimated_at() -> None:
+    case = Case([called("a")], [said("done")])
+
+    await case.run()
+
+    first, second = case.history.usages
+    starts = [event.estimate for event in case.heard.of(RequestStart)]
+    assert starts[0] is None  # bytes had proved that it fits
+    assert first.estimate is not None
+    assert second.estimate == starts[1]
+    assert second.estimate is not None
+    assert second.estimate > 110  # what was measured, and the tool's result
 
 
 def images(number: int) -> tuple[Image, ...]:
