@@ -17,7 +17,7 @@ BATCH_FILES = 500
 
 # One character as Python sees it: up to four bytes, or some that are invalid
 # and became one U+FFFD.
-_ANY = r"(?-u:[^\n]){1,4}"
+_ANY = r"(?-u:[^\n]{1,4})"
 _BEYOND_ASCII = r"[\x80-\xff]{1,4}"
 _CLASSES = {
     "d": rf"(?-u:[0-9]|{_BEYOND_ASCII})",

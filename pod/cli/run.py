@@ -80,14 +80,15 @@ async def run_loaded(
     """Open the session, run, and close; *open_client* in place of the manifest's."""
     with kept_for_results() as stdout:
         output = Output(options, stdout)
-        return await _run_parts(
+        return await run_parts(
             assemble(loaded, cwd, open_client), options, prompt, output
         )
 
 
-async def _run_parts(
+async def run_parts(
     parts: Parts, options: Options, prompt: str | None, output: Output
 ) -> int:
+    """Run *prompt* on the session that *options* choose; *output* ends it."""
     choice = Choice(
         resume=options.resume,
         newest=options.newest,

@@ -245,6 +245,10 @@ def repair_one(
     repaired = repair(path)
     for text in repaired.report:
         give(text + "\n")
+    if repaired.damaged is None:
+        give(f"{path} is whole: nothing to repair\n")
+    else:
+        give(f"repaired; the damaged log is kept as {repaired.damaged}\n")
     return Exit.DONE
 
 

@@ -89,7 +89,7 @@ def test_usual_patterns_are_loosened() -> None:
         r"(?:)class\x20(?:Foo|Bar)(?:)",
         "[a-z_]+x{2,3}",
         r"\x7bx\x7d",
-        r"é(?-u:[^\n]){1,4}",
+        r"é(?-u:[^\n]{1,4})",
     ]
 
 
@@ -150,6 +150,7 @@ ENCODED = st.tuples(
 @given(PATTERNS, st.lists(ENCODED, min_size=4, max_size=12), st.booleans())
 @example("i", ["İ".encode()], True)
 @example("a.b", [b"a\xffb"], False)
+@example("..?", [b"a"], False)
 @settings(
     max_examples=60,
     deadline=None,

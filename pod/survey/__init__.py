@@ -1,0 +1,3 @@
+"""A scripted model that surveys a folder: it decides from what the tools return."""
+
+from pod.survey.policy import Survey as Survey
