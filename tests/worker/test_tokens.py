@@ -20,6 +20,7 @@ from worker.tokens import (
     NEW_TOKENIZER,
     OLD_TOKENIZER,
     OTHER_TOKENIZER,
+    RESULT_ENVELOPE,
     at_most,
     count_item,
     count_tool,
@@ -66,7 +67,8 @@ ITEMS = st.one_of(
     ],
 )
 def test_what_the_model_sees_of_an_item_is_counted(item: Item, tokens: int) -> None:
-    assert count_item(item, Letters()) == ENVELOPE + tokens
+    around = RESULT_ENVELOPE if isinstance(item, ToolResult) else ENVELOPE
+    assert count_item(item, Letters()) == around + tokens
 
 
 def test_a_tool_counts_with_its_schema() -> None:
