@@ -12,7 +12,14 @@ from worker.api import ToolSpec
 from worker.calibration import Calibration, prompt_tokens
 from worker.items import FromModel, Item
 from worker.model import Model
-from worker.tokens import Counter, at_most, count_item, count_tool, item_bytes
+from worker.tokens import (
+    Counter,
+    at_most,
+    count_item,
+    count_tool,
+    item_bytes,
+    tool_bytes,
+)
 from worker.usage import Usage
 
 LEAST_OUTPUT = 1024
@@ -82,7 +89,7 @@ class Occupancy:
         self._stale = False
         self._overhead: tuple[int, int] | None = None
         """o200k tokens of the system prompt and of the tools."""
-        self._overhead_bytes = at_most(system) + sum(map(_tool_bytes, specs))
+        self._overhead_bytes = at_most(system) + sum(map(tool_bytes, specs))
 
     @property
     def last(self) -> int | None:
@@ -237,12 +244,6 @@ class Occupancy:
             kept = [item for item in (*self._view, *items) if item in counts]
             self._counts = {item: counts[item] for item in kept}
             self._stale = False
-
-
-def _tool_bytes(spec: ToolSpec) -> int:
-    return sum(map(at_most, (spec.name, spec.description))) + len(
-        bytes(spec.input_schema)
-    )
 
 
 def _starts_with(items: Sequence[Item], start: Sequence[Item]) -> bool:

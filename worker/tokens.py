@@ -64,8 +64,12 @@ def item_bytes(item: Item) -> int:
 
 def count_tool(spec: ToolSpec, counter: Counter) -> int:
     """Return the o200k tokens of a tool's name, description and schema."""
-    schema = bytes(spec.input_schema).decode("utf-8", "replace")
-    return ENVELOPE + counter.count(f"{spec.name}\n{spec.description}\n{schema}")
+    return ENVELOPE + counter.count(_tool_text(spec))
+
+
+def tool_bytes(spec: ToolSpec) -> int:
+    """Return a bound on count_tool that needs no tokenizer."""
+    return ENVELOPE + at_most(_tool_text(spec))
 
 
 def factor_for(model: str) -> float:
@@ -74,6 +78,11 @@ def factor_for(model: str) -> float:
         return NEW_TOKENIZER if known.new_tokenizer else OLD_TOKENIZER
     # A Claude nobody here has heard of is newer than this table.
     return NEW_TOKENIZER if "claude" in model.lower() else OTHER_TOKENIZER
+
+
+def _tool_text(spec: ToolSpec) -> str:
+    schema = bytes(spec.input_schema).decode("utf-8", "replace")
+    return f"{spec.name}\n{spec.description}\n{schema}"
 
 
 def _envelope(item: Item) -> int:

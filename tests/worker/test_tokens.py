@@ -26,6 +26,7 @@ from worker.tokens import (
     count_tool,
     factor_for,
     item_bytes,
+    tool_bytes,
 )
 
 
@@ -76,6 +77,11 @@ def test_a_tool_counts_with_its_schema() -> None:
     spec = ToolSpec("bash", "Run it.", Raw(schema))
 
     assert count_tool(spec, Letters()) == ENVELOPE + 4 + 1 + 7 + 1 + len(schema)
+
+
+@given(st.builds(ToolSpec, TEXT, TEXT, st.just(Raw(b"{}"))))
+def test_bytes_bound_the_count_of_a_tool(spec: ToolSpec) -> None:
+    assert count_tool(spec, Letters()) <= tool_bytes(spec)
 
 
 @given(ITEMS)
