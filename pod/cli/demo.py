@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
-from pod.cli.demo_report import Place, place_of
+from pod.cli.demo_report import Place, place_of, takes_files
 from pod.cli.failing import UsageError
 from pod.cli.options import Options
 from pod.cli.output import Output
@@ -106,7 +106,7 @@ def _settings(folder: Path, report: Place, *, http: bool) -> tuple[str, ...]:
 def _takes_sessions(folder: Path) -> bool:
     """Tell whether a session can be kept in *folder*, which may not be there yet."""
     there = next(f for f in (folder, *folder.parents) if f.exists())
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    return takes_files(there)
 
 
 async def _run(demo: _Demo, http: bool, quiet: bool) -> int:
