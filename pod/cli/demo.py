@@ -146,7 +146,8 @@ class _DemoOutput(Output):
         self._http = http
 
     def finish(self, end: RunEnd, session: Session) -> int:
-        text = f"{end.text.strip()}\n\n" if end.text.strip() else ""
+        is_done = end.outcome == "finished"
+        text = f"{end.text.strip()}\n\n" if is_done else ""
         write_result(self._stdout, text + "".join(self._lines(end, session)))
         if end.exit_code != Exit.DONE:
             self._say(f"{end.message or end.reason} ({end.outcome})")
