@@ -13,6 +13,7 @@ from tools.scope import Scope
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import TRANSIENT, Client, Failure
+from worker.compact.auto_read import FileLines
 from worker.compact.budget import AutoReadBudget
 from worker.compact.draft import Draft
 from worker.compact.fill import fill
@@ -29,20 +30,19 @@ from worker.compact.tools import (
     Read,
     WriteSummary,
 )
-from worker.events import Listen
-from worker.items import Item, UserText
-from worker.limits import Limits, Spent
-from worker.loop import (
+from worker.endings import (
     Ending,
     Exhausted,
     Failed,
     Finished,
     Limited,
     Refused,
-    Setup,
     Yielded,
-    run_turn,
 )
+from worker.events import Listen
+from worker.items import Item, UserText
+from worker.limits import Limits, Spent
+from worker.loop import Setup, run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.retry import RetryPolicy
@@ -80,6 +80,8 @@ class Parts(Struct, frozen=True):
     new_id: Callable[[], str]
     jitter: Callable[[], float]
     spill: Spill
+    render: Callable[[FileLines], str]
+    """Returns the block that puts lines in front of the model; it is what a mark costs."""
     retry: RetryPolicy = RetryPolicy()
     cache: Cache = Cache()
     limits: Limits = Limits()
@@ -269,14 +271,14 @@ class _Worker:
         )
 
     def _tools(self, read_tokens: int) -> list[Tool]:
-        scope, count = self._parts.scope, self._parts.count
+        scope, count, render = self._parts.scope, self._parts.count, self._parts.render
         return [
             Read(scope, max_tokens=read_tokens, guard=self._guard, count=count),
             MarkReadRequired(
                 scope,
                 self._marks,
                 max_tokens=self._budgets.auto_read,
-                count=count,
+                cost=lambda lines: count(render(lines)),
                 marked=self._progress,
             ),
             AddReference(scope, self._marks),
