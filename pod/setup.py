@@ -26,6 +26,7 @@ from pod.exits import Exit
 from pod.load_manifest import Loaded, resolved, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.path_text import path_text
 from pod.pod import Bounds
 from pod.session import Session
 from pod.store import Store
@@ -144,7 +145,7 @@ def surroundings(cwd: Path) -> str:
     Nothing in it changes from day to day, or a session's prompt would differ
     at every resume.
     """
-    return f"Working folder: {cwd}\nSystem: {platform.system()}"
+    return f"Working folder: {path_text(cwd)}\nSystem: {platform.system()}"
 
 
 def is_price_known(manifest: Manifest) -> bool:
@@ -339,8 +340,8 @@ def init_event(parts: Parts, session: Session, setup: Setup) -> Init:
             ToolInfo(name=name, has_effects=tool.has_effects)
             for name, tool in setup.toolbox.tools.items()
         ),
-        cwd=str(parts.cwd),
-        log=None if session.path is None else str(session.path),
-        resumed=bool(session.items),
+        cwd=path_text(parts.cwd),
+        log=None if session.path is None else path_text(session.path),
+        resumed=len(session.tree) > 0,
         sandbox=session.header.sandbox,
     )

@@ -27,6 +27,7 @@ from pod.events import line
 from pod.exits import Exit
 from pod.load_manifest import load
 from pod.log import read_log
+from pod.path_text import path_text
 from pod.repair import repair
 from pod.scan import Scan
 from pod.store import Listed, Store
@@ -64,7 +65,7 @@ def list_all(
     found = [
         one
         for one in store.sessions()
-        if everywhere or one.header is None or one.header.cwd == str(cwd)
+        if everywhere or one.header is None or one.header.cwd == path_text(cwd)
     ]
     if as_json:
         for one in found:
@@ -96,7 +97,7 @@ class _Plain(msgspec.Struct, frozen=True):
 def _plain(one: Listed) -> _Plain:
     return _Plain(
         id=one.id,
-        path=str(one.path),
+        path=path_text(one.path),
         cwd=None if one.header is None else one.header.cwd,
         modified=_moment(one.modified),
         size=one.size,
