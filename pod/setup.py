@@ -37,6 +37,7 @@ from tools.base import Tool
 from tools.bash import Bash
 from tools.scope import Scope
 from tools.spill import SpillFolder
+from tools.text import clean
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
@@ -281,7 +282,7 @@ def _setup(
         specs=tuple(
             ToolSpec(
                 name=tool.name,
-                description=tool.description,
+                description=clean(tool.description).text,
                 input_schema=Raw(tool.parameters),
             )
             for tool in tools
