@@ -28,6 +28,7 @@ from pod.exits import Exit
 from pod.load_manifest import Loaded, resolved, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.path_text import path_text
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from pod.store import Store
@@ -38,6 +39,7 @@ from tools.base import Tool
 from tools.bash import Bash
 from tools.scope import Scope
 from tools.spill import SpillFolder
+from tools.text import clean
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
@@ -189,7 +191,7 @@ def surroundings(cwd: Path) -> str:
     Nothing in it changes from day to day, or a session's prompt would differ
     at every resume.
     """
-    return f"Working folder: {cwd}\nSystem: {platform.system()}"
+    return f"Working folder: {path_text(cwd)}\nSystem: {platform.system()}"
 
 
 def is_price_known(manifest: Manifest) -> bool:
@@ -325,7 +327,7 @@ def _setup(
         specs=tuple(
             ToolSpec(
                 name=tool.name,
-                description=tool.description,
+                description=clean(tool.description).text,
                 input_schema=Raw(tool.parameters),
             )
             for tool in tools
@@ -384,8 +386,8 @@ def init_event(parts: Parts, session: Session, setup: Setup) -> Init:
             ToolInfo(name=name, has_effects=tool.has_effects)
             for name, tool in setup.toolbox.tools.items()
         ),
-        cwd=str(parts.cwd),
-        log=None if session.path is None else str(session.path),
-        resumed=bool(session.items),
+        cwd=path_text(parts.cwd),
+        log=None if session.path is None else path_text(session.path),
+        resumed=len(session.tree) > 0,
         sandbox=session.header.sandbox,
     )

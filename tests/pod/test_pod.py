@@ -455,12 +455,8 @@ async def run_and_cancel(folder: Path, number: int) -> bool:
         assert again.recovered == ()
         assert again.path_entries() == told
         check_story(told)
-        case.session = again
-        rest = steps()[
-            sum(isinstance(i, AssistantText | ToolCall) for i in items) and 2 :
-        ]
-        if is_open(again) and case.client.requests:
-            await Case(*rest, session=again, tools=case.tools).pod.run(None)
+        if is_open(again):
+            await Case([said("done")], session=again).pod.run(None)
             check_story(again.path_entries())
     return instrument.has_come
 
