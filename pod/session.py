@@ -10,7 +10,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from pod.clock import now
-from pod.context import State, context, items, pending_inputs, state
+from pod.context import State, pending_inputs, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
@@ -28,6 +28,7 @@ from pod.entries import (
 from pod.log import Durability, Log, NoLog, SessionLog
 from pod.recovery import Cause, close_run, delivered_before, settled
 from pod.tree import Tree
+from pod.view import Problem, View, Window
 from worker.items import Item, UserText
 
 Clock = Callable[[], str]
@@ -67,7 +68,8 @@ class Session:
         self._seq = entries[-1].seq if entries else 0
         self._clock = clock
         self._random = random or Random()
-        self._items: list[Item] = []
+        self._view = View()
+        self._revision = 0
         self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
@@ -145,8 +147,27 @@ class Session:
 
     @property
     def items(self) -> Sequence[Item]:
-        """The history at the leaf. The list is the session's own: do not change it."""
-        return self._items
+        """The history at the leaf. The list is the session's own: do not change it.
+
+        It grows in place; a compaction, a prune, a clip and a navigation make it
+        another list (see revision).
+        """
+        return self._view.items
+
+    @property
+    def revision(self) -> int:
+        """Grows whenever *items* become another list: what was measured is void."""
+        return self._revision
+
+    @property
+    def window(self) -> Window:
+        """What a compaction works on: all since the last one's first kept entry."""
+        return self._view.window()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What on the path to the leaf cannot be shown as the log says."""
+        return self._view.problems
 
     @property
     def pending_inputs(self) -> list[InputEntry]:
@@ -252,7 +273,7 @@ class Session:
             if isinstance(entry, Leaf):
                 self._rebuild()
             else:
-                self._items += items(entry)
+                self._see(entry)
             if isinstance(entry, RunStart):
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
@@ -266,9 +287,16 @@ class Session:
         for entry in entries:
             self.on_entry(entry)
 
+    def _see(self, entry: Known) -> None:
+        before = self._view.items
+        self._view.add(entry)
+        if self._view.items is not before:
+            self._revision += 1
+
     def _rebuild(self) -> None:
         path = self.path_entries()
-        self._items = context(path)
+        self._view = View(path)
+        self._revision += 1
         self._pending = {
             entry.input: entry
             for entry in pending_inputs(path)

@@ -98,6 +98,10 @@ class StepClient:
     def __init__(self, *steps: tuple[Step, str] | Step) -> None:
         self._steps = list(steps)
         self.requests: list[Request] = []
+        self.model: str | None = None
+        """Who answers; None: who is asked."""
+        self.usage: Usage | None = Usage(input=100, output=10)
+        self.context_tokens = 110
 
     async def ask(
         self, request: Request, on_delta: Callable[[Delta], None]
@@ -118,11 +122,11 @@ class StepClient:
         calls = any(isinstance(item, ToolCall) for item in made)
         return Response(
             message_id=f"msg_{len(self.requests)}",
-            model=request.model,
+            model=self.model or request.model,
             items=made,
             stop_reason=stop or ("tool_use" if calls else "end_turn"),
-            usage=Usage(input=100, output=10),
-            context_tokens=110,
+            usage=self.usage,
+            context_tokens=self.context_tokens,
         )
 
     async def count_tokens(self, request: Request) -> int:

@@ -54,6 +54,7 @@ PURE = {
         "api",
         "client",
         "encode",
+        "endings",
         "events",
         "failures",
         "history",

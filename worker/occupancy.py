@@ -26,6 +26,10 @@ LEAST_OUTPUT = 1024
 """Output tokens asked for even where the estimate leaves less: the estimate may be
 wrong, and the provider's own figures decide."""
 
+LEAST_RESULT = 1_000
+"""Tokens a tool result may have however full the window is: enough to say what
+happened and where the full text is."""
+
 INLINE_BYTES = 32_768
 """Counted without a thread: 0.3 ms at toktok's 90 MB/s, 2 ms at tiktoken's."""
 
@@ -175,6 +179,22 @@ class Occupancy:
         if window is None:
             return Room(estimate, wanted)
         return Room(estimate, min(wanted, max(LEAST_OUTPUT, window - estimate)))
+
+    async def share(self, items: Sequence[Item], *, results: int, most: int) -> int:
+        """Return the tokens that each of *results* tool results may have.
+
+        That is *most*, or an equal part of what *items* and the next answer
+        leave of the window, but no less than LEAST_RESULT (or *most*).
+        """
+        window = self._model.window
+        if window is None:
+            return most
+        # A model may have half the window as its most output; it rarely uses it.
+        room = window - min(self._model.max_tokens, window // 4)
+        if self._at_most(items) + results * most <= room:
+            return most
+        left = room - await self.estimate(items)
+        return min(most, max(LEAST_RESULT, left // results))
 
     async def sizes(self, items: Sequence[Item]) -> tuple[int, ...]:
         """Return the tokens of each item by itself."""

@@ -15,6 +15,7 @@ from pod.survey.listing import (
     batches,
     glob_call,
     list_call,
+    needs_glob,
     read_listing,
 )
 from pod.survey.look import calls_for, is_answer, read_call, search_call, seen_in
@@ -65,12 +66,12 @@ class _Step(Struct, frozen=True):
     has_glob: bool
 
     def reply(self) -> Reply:
-        listing = self._listing()
+        listing = self.listing()
         report = report_in(self.seen, self.task)
         if self.seen_failing():
             return self.give_up()
-        if listing is None or report is None:
-            return self.look_around(listing is None, report is None)
+        if isinstance(listing, Call) or report is None:
+            return self.look_around(listing, needs_report=report is None)
         if isinstance(listing, str):
             return say(f"The files cannot be listed, so there is no report: {listing}")
         match report:
@@ -88,24 +89,26 @@ class _Step(Struct, frozen=True):
             case Report():
                 return self.go_on(listing, report)
 
-    def _listing(self) -> Listing | str | None:
-        """Return what the listing says, why there is none, or None: not asked yet."""
-        listed = self.seen.result_of(list_call(self.task))
-        globbed = self.seen.result_of(glob_call()) if self.has_glob else None
-        if listed is None or (self.has_glob and globbed is None):
-            return None
+    def listing(self) -> Listing | str | Call:
+        """Return the listing, or why there is none, or the call to make for it."""
+        by_bash, by_glob = list_call(self.task), glob_call()
+        listed, globbed = self.seen.result_of(by_bash), self.seen.result_of(by_glob)
+        if listed is None:
+            return by_bash
+        if self.has_glob and globbed is None and needs_glob(listed):
+            return by_glob
         listing = read_listing(self.task, listed, globbed)
         if listing is not None:
             return listing
-        return " ".join(listed.text.split())[:300] if listed.is_new else None
+        # Pruned from the view, most likely; but what is new is all there is.
+        return " ".join(listed.text.split())[:300] if listed.is_new else by_bash
 
-    def look_around(self, needs_listing: bool, needs_report: bool) -> Reply:
-        calls: list[Call] = []
-        if needs_listing:
-            calls += [glob_call()] if self.has_glob else []
-            calls += [list_call(self.task)]
+    def look_around(
+        self, listing: Listing | str | Call, *, needs_report: bool
+    ) -> Reply:
+        calls = [listing] if isinstance(listing, Call) else []
         if needs_report:
-            calls += [look_back_call(self.seen, self.task)]
+            calls.append(look_back_call(self.seen, self.task))
         return self.make(
             calls, "I look what is there, and what the report says so far."
         )
@@ -178,7 +181,7 @@ class _Step(Struct, frozen=True):
             f"The report is in {code(self.task.report)}.",
             overview(self.task, listing, facts),
         ]
-        if missing := left_out(self.task, listing, facts):
+        if missing := left_out(self.task, listing, facts, names=False):
             lines.append(f"Left out: {'; '.join(missing)}.")
         return say("\n".join(lines))
 
