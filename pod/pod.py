@@ -10,6 +10,7 @@ from pod.entries import InputEntry, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
 from pod.journal import Journal
+from pod.measured import calibration_of, last_measured
 from pod.recovery import settled
 from pod.session import Session
 from prompts import load
@@ -58,12 +59,16 @@ class Pod:
         self._listen = listen
         self._settled = settled
         self._files = FilesInUse()
+        path = session.path_entries()
         self._occupancy = Occupancy(
             model=setup.model,
             system=setup.system,
             specs=setup.specs,
             counter=setup.counter,
+            calibration=calibration_of(setup.model.id, path),
         )
+        if (measured := last_measured(setup.model.id, path)) is not None:
+            self._occupancy.measured(*measured)
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
         self._is_running = False
