@@ -8,7 +8,7 @@ from msgspec import Struct
 from worker.compact.guard import InputGuard
 from worker.compact.order import CallOrder
 from worker.compact.tools import WriteSummary
-from worker.items import Item, ToolCall, ToolResult
+from worker.items import FromModel, Item, ToolCall, ToolResult
 from worker.loop import Answered
 from worker.tokens import ENVELOPE, count_item
 
@@ -50,6 +50,10 @@ class WorkerHistory:
 
     def deliver(self) -> int:
         return 0
+
+    def discard(self, items: Sequence[FromModel]) -> None:
+        for item in items:
+            self._record(item)
 
     def start_tool(self, call: ToolCall) -> None:
         self.order.expect(call.call_id)
