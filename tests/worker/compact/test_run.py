@@ -2,16 +2,20 @@
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import trio
+from msgspec.structs import replace
 from trio.testing import MockClock
 
+from tests.makers import MODEL
 from tests.worker.compact import policies
 from tests.worker.compact.runs import HEAD, ORDER, Case, with_window
 from tools.scope import Scope
 from worker.client import FailureKind
 from worker.compact.task import Budgets, CompactError, Mark, Task
+from worker.history import faults
 from worker.items import ToolResult, UserText
 from worker.limits import Limits
 from worker.policy import Decide, Reply, say
@@ -492,3 +496,81 @@ async def test_no_worker_is_sent_more_than_its_cap(
         assert sum(mark.tokens for mark in result.marks) <= 2_000
 
     assert all(progress.input_tokens <= 15_000 for progress in case.progress)
+
+
+@pytest.mark.parametrize("thinking", ["adaptive", 2048])
+async def test_a_model_that_thinks_is_answered_as_the_api_wants_it(
+    scope: Scope, files: tuple[str, ...], thinking: Literal["adaptive"] | int
+) -> None:
+    case = Case(
+        scope,
+        policies.lazy(),
+        files=files,
+        model=replace(MODEL, thinking=thinking),
+    )
+
+    result = await case.run()
+
+    assert result.summary == policies.summary()
+    assert len(prompts(case)) == 2
+
+
+async def test_what_the_user_wants_of_the_summary_is_in_every_request(
+    scope: Scope, files: tuple[str, ...]
+) -> None:
+    case = Case(scope, policies.careful(), files=files)
+    case.task = replace(case.task, instructions="Keep the port numbers.")
+
+    await case.run()
+
+    sent = [policies.task_of(request) for request in case.client.requests]
+    assert ["Keep the port numbers." in text for text in sent] == [True] * 4
+
+
+async def test_a_task_over_the_cap_is_not_even_sent(scope: Scope) -> None:
+    task = Task(head=HEAD, previous_summary="word " * 50_000)
+    case = Case(scope, policies.lazy(), task=task)
+
+    error = await case.failure()
+
+    assert (error.code, error.counts, error.requests) == ("input_limit", True, 0)
+    assert case.client.requests == []
+    assert error.input_tokens == 0
+
+
+@pytest.mark.parametrize("name", ["careful", "greedy", "endless_reader"])
+async def test_the_same_task_gives_the_same_items(
+    scope: Scope, files: tuple[str, ...], name: str
+) -> None:
+    budgets = Budgets(max_input_tokens=15_000, max_requests=50, auto_read=1_200)
+    runs = [
+        Case(scope, policies.ALL[name](), files=files, budgets=budgets)
+        for _ in range(2)
+    ]
+
+    for case in runs:
+        with suppress(CompactError):
+            await case.run()
+
+    assert runs[0].items == runs[1].items
+    assert runs[0].progress == runs[1].progress
+
+
+@pytest.mark.parametrize("answers", range(4))
+async def test_a_cancel_at_any_request_leaves_every_call_answered(
+    scope: Scope, files: tuple[str, ...], answers: int
+) -> None:
+    with trio.CancelScope() as cancel:
+        case = Case(
+            scope,
+            policies.careful(),
+            files=files,
+            wrap=lambda client: policies.Stalling(
+                client, answers=answers, stalled=cancel.cancel
+            ),
+        )
+        await case.run()
+
+    assert cancel.cancelled_caught
+    assert faults(case.items) == []
+    assert case.spent.requests == answers + 1
