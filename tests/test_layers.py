@@ -55,6 +55,7 @@ PURE = {
         "client",
         "compact/budget",
         "compact/draft",
+        "compact/ends",
         "compact/escape",
         "compact/fill",
         "compact/guard",
