@@ -149,7 +149,7 @@ class Session:
         files = Path(tempfile.mkdtemp(prefix="pod-"))
         session = cls(header, NoLog(), files, entries, clock=clock, random=random)
         if entries:
-            session._recover((), "forked")
+            session._recover((), "forked", entries)
         return session
 
     @property
