@@ -41,7 +41,27 @@ class Init(Struct, frozen=True, tag="init"):
     sandbox: str
 
 
-Event = AnyEntry | Live | Init
+class CompactProgress(Struct, frozen=True, tag="compact_progress"):
+    """How far a compact worker is; figures are tokens."""
+
+    compaction_id: str
+    requests: int
+    worker_input_tokens: int
+    auto_read_tokens: int
+    auto_read_budget: int
+    references: int
+    has_summary: bool
+
+
+class CompactSkipped(Struct, frozen=True, tag="compact_skipped"):
+    """No compaction was begun, though one was due or wanted."""
+
+    reason: str
+    message: str
+
+
+PodLive = CompactProgress | CompactSkipped
+Event = AnyEntry | Live | PodLive | Init
 
 
 def line(

@@ -13,7 +13,7 @@ from pod.cli.progress import Progress
 from pod.cli.streams import Forgiving, say, write_result
 from pod.clock import now
 from pod.entries import AnyEntry, Notice, RunEnd, RunStart
-from pod.events import Event, Init, line
+from pod.events import Event, Init, PodLive, line
 from pod.exits import Exit
 from pod.outbox import Outbox
 from pod.pod import Pod
@@ -63,7 +63,7 @@ class Output:
         elif isinstance(entry, Notice):
             self._progress(entry)
 
-    def live(self, event: Live) -> None:
+    def live(self, event: Live | PodLive) -> None:
         """Take in a live event."""
         if self._options.partial or not isinstance(event, Partial):
             self._put(event, live=True)

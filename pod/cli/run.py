@@ -17,7 +17,7 @@ from pod.cli.streams import kept_for_results
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
 from pod.pod import Pod, is_open
-from pod.setup import Parts, assemble, init_event
+from pod.setup import Parts, assemble, init_event, open_pod
 from worker.client import OpenClient
 
 LAST_SECONDS = 5.0
@@ -117,15 +117,11 @@ async def run_parts(
                 f"session {session.id} has nothing left to do: its last run is"
                 " finished. Give a prompt to go on with it."
             )
-        async with parts.opened(session) as setup:
-            agent = Pod(
-                session,
-                setup,
-                bounds=parts.bounds,
-                listen=output.live,
-                settled=output.settled,
+        async with parts.opened(session) as opened:
+            agent = open_pod(
+                parts, opened, session, tell=output.live, settled=output.settled
             )
-            output.begin(session.id, init_event(parts, session, setup))
+            output.begin(session.id, init_event(parts, session, opened.setup))
             end = await _run(agent, output, prompt)
     return output.finish(end, session)
 

@@ -20,11 +20,13 @@ from worker.tokens import (
     NEW_TOKENIZER,
     OLD_TOKENIZER,
     OTHER_TOKENIZER,
+    RESULT_ENVELOPE,
     at_most,
     count_item,
     count_tool,
     factor_for,
     item_bytes,
+    tool_bytes,
 )
 
 
@@ -66,7 +68,8 @@ ITEMS = st.one_of(
     ],
 )
 def test_what_the_model_sees_of_an_item_is_counted(item: Item, tokens: int) -> None:
-    assert count_item(item, Letters()) == ENVELOPE + tokens
+    around = RESULT_ENVELOPE if isinstance(item, ToolResult) else ENVELOPE
+    assert count_item(item, Letters()) == around + tokens
 
 
 def test_a_tool_counts_with_its_schema() -> None:
@@ -74,6 +77,11 @@ def test_a_tool_counts_with_its_schema() -> None:
     spec = ToolSpec("bash", "Run it.", Raw(schema))
 
     assert count_tool(spec, Letters()) == ENVELOPE + 4 + 1 + 7 + 1 + len(schema)
+
+
+@given(st.builds(ToolSpec, TEXT, TEXT, st.just(Raw(b"{}"))))
+def test_bytes_bound_the_count_of_a_tool(spec: ToolSpec) -> None:
+    assert count_tool(spec, Letters()) <= tool_bytes(spec)
 
 
 @given(ITEMS)
