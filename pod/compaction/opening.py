@@ -5,12 +5,12 @@ from pod.compaction.prune import PruneLimits
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds, derive
 from pod.compaction.watch import ContextWatch
-from pod.entries import AnyEntry, Clip, Compaction, Mode, Prune, UsageEntry
+from pod.entries import Mode
 from pod.manifest import CompactionTable, Manifest
+from pod.measured import calibration_of, last_measured
 from pod.session import Session
 from tools.files_in_use import FilesInUse
 from tools.scope import Scope
-from worker.calibration import Measurement, relearn
 from worker.compact.task import Budgets
 from worker.items import ToolResult
 from worker.loop import Setup
@@ -96,46 +96,14 @@ def files_of(session: Session) -> FilesInUse:
 
 
 def _occupancy(session: Session, setup: Setup) -> Occupancy:
-    path = session.path_entries()
+    path, model = session.path_entries(), setup.model.id
     occupancy = Occupancy(
         model=setup.model,
         system=setup.system,
         specs=setup.specs,
         counter=setup.counter,
-        calibration=relearn(
-            setup.model.id, (_measurement(entry, setup.model.id) for entry in path)
-        ),
+        calibration=calibration_of(model, path),
     )
-    _take_over(occupancy, session, setup.model.id)
+    if (measured := last_measured(model, path)) is not None:
+        occupancy.measured(*measured)
     return occupancy
-
-
-def _measurement(entry: AnyEntry, model: str) -> Measurement | None:
-    """Return what an entry measured; None where it voids what was measured before."""
-    match entry:
-        case UsageEntry() if entry.model == model:
-            return Measurement(
-                estimate=entry.estimate,
-                context_tokens=entry.context_tokens,
-                usage=entry.usage,
-            )
-        case UsageEntry() | Compaction() | Prune() | Clip():
-            return None
-        case _:
-            return Measurement(estimate=None, context_tokens=None, usage=None)
-
-
-def _take_over(occupancy: Occupancy, session: Session, model: str) -> None:
-    """Tell *occupancy* what the last answer measured, if it still holds."""
-    shown = {one.entry for one in session.window.shown}
-    behind = 0
-    for entry in reversed(session.window.entries):
-        match entry:
-            case UsageEntry(context_tokens=int(tokens)) if entry.model == model:
-                items = session.items
-                occupancy.measured(tokens, items[: len(items) - behind])
-                return
-            case Compaction() | Prune() | Clip():
-                return
-            case _:
-                behind += entry.id in shown

@@ -153,7 +153,7 @@ class ContextWatch:
     def _learn(self, failure: Failure) -> None:
         learned = window_from(failure, self._window)
         if learned is not None and learned != self._window:
-            self._window = learned
+            self._window = self.occupancy.window = learned
             self.thresholds = self._derive(learned)
             self._compactor.tell(
                 Warning(message=f"the context window has {learned:,} tokens")

@@ -96,9 +96,19 @@ async def test_letters_of_many_bytes_are_counted_and_not_refused() -> None:
     assert over is None
 
 
-async def test_from_the_first_answer_on_every_request_has_an_estimate() -> None:
+async def test_what_was_measured_and_a_few_bytes_need_no_tokenizer() -> None:
+    counter = Letters()
+    occupancy = case(counter=counter)
+    occupancy.measured(90_000, [user(10)])
+
+    assert await occupancy.room([user(10), user(5_000)]) == Room(None, 1_000)
+    assert counter.counted == []
+
+
+async def test_once_counted_every_request_has_an_estimate() -> None:
     occupancy = case(counter=Letters())
     items = [user(10), *answer(20)]
+    await occupancy.estimate(items[:1])
     occupancy.measured(500, items)
 
     room = await occupancy.room([*items, result(100)])
@@ -109,6 +119,7 @@ async def test_from_the_first_answer_on_every_request_has_an_estimate() -> None:
 async def test_without_a_window_there_is_an_estimate_and_no_clamp() -> None:
     occupancy = case(counter=Letters(), window=None)
     before = await occupancy.room([user(10**6)])
+    await occupancy.estimate([user(10**6)])
     occupancy.measured(500, [user(10**6)])
 
     after = await occupancy.room([user(10**6), user(10)])
@@ -124,7 +135,7 @@ async def test_a_provider_that_tells_nothing_leaves_everything_to_the_estimate()
     items = [user(10), *answer(20)]
     occupancy.measured(None, items)
 
-    estimate = (await occupancy.room([*items, user(5)])).estimate
+    estimate = await occupancy.estimate([*items, user(5)])
 
     # envelopes; reasoning with its signature; the call's name and arguments
     items_tokens = 10 + 3 + 20 + 4 + 5 + 5 * ENVELOPE
@@ -163,6 +174,15 @@ async def test_no_more_output_is_asked_for_than_the_model_gives() -> None:
     occupancy.measured(9_990, [user(1)])
 
     assert (await occupancy.room([user(1)])).max_tokens == 500
+
+
+async def test_a_window_that_was_learned_bounds_the_room() -> None:
+    occupancy = case(counter=Letters(), window=None, max_tokens=2_000)
+    occupancy.measured(8_500, [user(1)])
+
+    occupancy.window = 10_000
+
+    assert (await occupancy.room([user(1)])).max_tokens == 1_500
 
 
 @pytest.mark.parametrize(("limit", "over"), [(649, 650), (650, None), (10**6, None)])
@@ -270,7 +290,7 @@ async def test_the_factor_learns_from_what_was_new_in_the_request() -> None:
     items: list[Item] = [user(10), *answer(20)]
     occupancy.measured(500, items, usage=Usage(input=400, output=100))
     items.append(result(1_000 - RESULT_ENVELOPE))
-    await occupancy.room(items)
+    await occupancy.estimate(items)
     items += answer(30, "r2")
     occupancy.measured(2_550, items, usage=Usage(input=2_500, output=50))
 
@@ -293,7 +313,7 @@ async def learned(
     if pruned:
         items[0] = user(2)
     items.append(result(1_000))
-    await occupancy.room(items)
+    await occupancy.estimate(items)
     items += answer(30, "r2")
     occupancy.measured(2_550, items, usage=usage)
     return occupancy.calibration.factor
