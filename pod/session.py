@@ -149,7 +149,8 @@ class Session:
         files = Path(tempfile.mkdtemp(prefix="pod-"))
         session = cls(header, NoLog(), files, entries, clock=clock, random=random)
         if entries:
-            session._recover((), "forked")
+            session._recover((), "forked", entries)
+            session._forget()
         return session
 
     @property
