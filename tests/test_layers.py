@@ -41,6 +41,7 @@ PURE = {
         "check",
         "codec",
         "context",
+        "ending",
         "entries",
         "events",
         "exits",
@@ -53,6 +54,7 @@ PURE = {
     "worker": {
         "api",
         "client",
+        "crash",
         "encode",
         "endings",
         "events",
