@@ -225,6 +225,9 @@ class Compactor:
             new_id=setup.new_id,
             jitter=setup.jitter,
             spill=setup.toolbox.spill,
+            render=lambda lines: auto_read_text(
+                lines.path, lines.text, start=lines.start, end=lines.end
+            ),
             retry=setup.retry,
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),

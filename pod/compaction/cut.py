@@ -132,6 +132,7 @@ class _Places:
         self._items = items
         self._tokens = tokens
         self.sizes = _Sizes(tokens)
+        self._reasoning = [0, *accumulate(map(_reasoning_tokens, items, tokens))]
         self._legal = legal_cuts(items)
         self._in_loops = legal_cuts([_unsigned(item) for item in items])
         self._is_legal = frozenset(self._legal)
@@ -144,6 +145,8 @@ class _Places:
     def candidates(self, retained: int, most: int) -> Iterator[int]:
         """Give the cuts to try: back to a legal one, back into a loop, forward."""
         want = self.sizes.index_of(retained)
+        if retained > 0:  # something is kept, however large it is
+            want = min(want, len(self._items) - 1)
         if want:
             for cuts in (self._legal, self._in_loops):
                 if index := cuts[bisect_right(cuts, want) - 1]:
@@ -151,9 +154,12 @@ class _Places:
         elif self.sizes.total <= most:
             return
         for index in self._in_loops[bisect_right(self._in_loops, want) :]:
-            # Reasoning that would be dropped is the only thing this overrates.
-            if index < len(self._items):
+            if index < len(self._items) and self._least(index) <= most:
                 yield index
+
+    def _least(self, index: int) -> int:
+        """Return a bound on kept_tokens that takes no walk: no reasoning at all."""
+        return self.sizes.since(index) - (self._reasoning[-1] - self._reasoning[index])
 
     def kept(self, index: int) -> frozenset[int]:
         """Return the indices of what is shown after a cut at *index*."""
@@ -201,6 +207,10 @@ class _Places:
                 case SystemText():
                     pass
         return dropped
+
+
+def _reasoning_tokens(item: Item, tokens: int) -> int:
+    return tokens if isinstance(item, Reasoning) else 0
 
 
 def _unsigned(item: Item) -> Item:

@@ -112,7 +112,7 @@ class _Step(Struct, frozen=True):
         said = (
             "The list is not git's own: glob tells what .gitignore leaves out."
             if is_glob
-            else "I look what is there, and what the report says so far."
+            else "Looking at what is there, and at what the report says so far."
         )
         return self.make(calls, said)
 

@@ -12,15 +12,22 @@ from tools.base import Spill, Tool
 from tools.scope import Scope
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
-from worker.client import TRANSIENT, Client, Failure
+from worker.client import Client
 from worker.compact.auto_read import FileLines
 from worker.compact.budget import AutoReadBudget
 from worker.compact.draft import Draft
+from worker.compact.ends import (
+    MOST_CUT_OFF,
+    End,
+    Standing,
+    end_of_turn,
+    end_of_work,
+)
 from worker.compact.fill import fill
 from worker.compact.guard import InputGuard
 from worker.compact.history import Counted, WorkerHistory
 from worker.compact.quotes import check_quotes, quotable
-from worker.compact.task import Budgets, Code, CompactError, Progress, Result, Task
+from worker.compact.task import Budgets, CompactError, Progress, Result, Task
 from worker.compact.task_text import task_text
 from worker.compact.tools import (
     READS,
@@ -30,15 +37,7 @@ from worker.compact.tools import (
     Read,
     WriteSummary,
 )
-from worker.endings import (
-    Ending,
-    Exhausted,
-    Failed,
-    Finished,
-    Limited,
-    Refused,
-    Yielded,
-)
+from worker.endings import Ending, Finished, Yielded
 from worker.events import Listen
 from worker.items import Item, UserText
 from worker.limits import Limits, Spent
@@ -52,10 +51,6 @@ from worker.wire import Cache
 
 MOST_NUDGES = 2
 """How often a turn that ended without a summary or a mark is answered."""
-
-MOST_CUT_OFF = 3
-"""Calls of write_summary that were cut off at the output limit before it ends:
-what did not fit three times does not fit."""
 
 SMALLER = 2
 """How often the record is halved because the provider says the task is too long."""
@@ -107,7 +102,7 @@ async def compact(
     budgets = _fitting(parts.budgets, parts.model)
     worker = _Worker(task, parts, budgets, spent, listen, on_progress, record)
     seconds = budgets.seconds
-    end = _End("timeout", f"not done after {seconds:g} seconds (worker_timeout)")
+    end = End("timeout", f"not done after {seconds:g} seconds (worker_timeout)")
     with trio.move_on_after(seconds):
         end = await worker.run()
         for _ in range(SMALLER):
@@ -127,17 +122,6 @@ def _fitting(budgets: Budgets, model: Model) -> Budgets:
     return replace(
         budgets, max_input_tokens=cap, overview=min(budgets.overview, cap // 4)
     )
-
-
-class _End(Struct, frozen=True):
-    """Why a compact worker ended; *code* is its failure's without a usable summary.
-
-    None where it ended its turn by itself: then what it wrote last says.
-    """
-
-    code: Code | None
-    message: str = ""
-    counts: bool = True
 
 
 class _Worker:
@@ -173,7 +157,7 @@ class _Worker:
         """Whether not even the task was answered."""
         return len(self._history.items) <= 1
 
-    async def run(self) -> _End:
+    async def run(self) -> End:
         """Run until it is done, or something ends it."""
         text = await trio.to_thread.run_sync(
             task_text, self._task, self._budgets, self._parts.count
@@ -200,7 +184,7 @@ class _Worker:
                 return self._end(ending)
             self._history.add([UserText(text=missing, synthetic=True)])
 
-    async def result(self, end: _End) -> Result:
+    async def result(self, end: End) -> Result:
         """Return what came of it. Raises CompactError."""
         if (summary := self._draft.usable) is None:
             raise self._error(end)
@@ -312,58 +296,20 @@ class _Worker:
         self._nudges += 1
         return "\n\n".join(prompts) or None
 
-    def _end(self, ending: Ending) -> _End:
-        match ending:
-            case Finished():
-                return _End(None)
-            case Yielded() if self._history.cut_off >= MOST_CUT_OFF:
-                times = self._history.cut_off
-                return _End(
-                    "invalid_summary",
-                    f"write_summary was cut off at the output limit {times} times"
-                    f" (max_tokens = {self._parts.model.max_tokens})",
-                )
-            case Yielded(tokens):
-                cap = self._budgets.max_input_tokens
-                return _End(
-                    "input_limit",
-                    f"its next request would bring its input to {tokens} tokens of"
-                    f" {cap} (compact_worker_max_input_tokens)",
-                )
-            case Limited(reached):
-                is_own = self._spent.requests >= self._budgets.max_requests
-                text = (
-                    f"no summary after {self._spent.requests} requests"
-                    " (worker_max_requests)"
-                )
-                return _End(
-                    "input_limit", text if is_own else reached.message, counts=is_own
-                )
-            case Exhausted(message=message):
-                return _End("no_summary", message)
-            case Refused(message):
-                return _End("no_summary", f"the model refused: {message}")
-            case Failed(failure):
-                return _failed(failure)
+    def _end(self, ending: Ending) -> End:
+        if isinstance(ending, Finished):
+            return end_of_work(self._draft.last)
+        standing = Standing(
+            requests=self._spent.requests,
+            cut_off=self._history.cut_off,
+            max_tokens=self._parts.model.max_tokens,
+        )
+        return end_of_turn(ending, self._budgets, standing)
 
-    def _error(self, end: _End) -> CompactError:
-        code, message = end.code, end.message
-        last = self._draft.last
-        if code is None:
-            if last is None:
-                code, message = "no_summary", "write_summary was never called"
-            elif last.problems:
-                code = "invalid_summary"
-                message = f"the summary cannot be used: {'; '.join(last.problems)}"
-            else:
-                code = "too_large"
-                message = (
-                    f"the summary has {last.tokens} tokens, of {last.cap} at most,"
-                    " and was not shortened when asked"
-                )
+    def _error(self, end: End) -> CompactError:
         return CompactError(
-            code,
-            message,
+            end.code,
+            end.message,
             counts=end.counts,
             usage=self._spent.usage,
             cost_usd=_dollars(self._spent.cost),
@@ -389,12 +335,6 @@ def _spec(tool: Tool) -> ToolSpec:
         description=tool.description,
         input_schema=Raw(tool.parameters),
     )
-
-
-def _failed(failure: Failure) -> _End:
-    if failure.kind == "overflow":
-        return _End("overflow", f"its own input is too long: {failure.message}")
-    return _End("api", failure.message, counts=failure.kind not in TRANSIENT)
 
 
 def _dollars(cost: Decimal | None) -> float | None:

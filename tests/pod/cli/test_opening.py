@@ -162,6 +162,18 @@ def test_another_model_is_an_entry_of_the_session(logs: Logs) -> None:
     assert (change.model, change.previous) == ("echo:3", "echo:2")
 
 
+def test_the_stream_says_whether_a_session_goes_on(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    main(["run", "first", "-q", "--output-format", "stream-json"])
+    first, _ = capfd.readouterr()
+    main(["run", "second", "--continue", "-q", "--output-format", "stream-json"])
+    second, _ = capfd.readouterr()
+
+    assert '"resumed":false' in first.splitlines()[0]
+    assert '"resumed":true' in second.splitlines()[0]
+
+
 def test_a_fork_that_has_nothing_to_do_is_taken_away(logs: Logs) -> None:
     main(["run", "first", "-q"])
 

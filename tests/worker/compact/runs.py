@@ -15,7 +15,7 @@ from worker.client import Client
 from worker.compact.auto_read import FileLines
 from worker.compact.run import Parts, compact
 from worker.compact.task import Budgets, CompactError, KnownFile, Progress, Result, Task
-from worker.items import Item
+from worker.items import Item, ToolResult, UserText
 from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.policy import Policy
@@ -124,3 +124,17 @@ def known(scope: Scope, name: str) -> KnownFile:
 
 def with_window(tokens: int) -> Model:
     return replace(MODEL, window=tokens)
+
+
+def answers(case: Case) -> list[str]:
+    """Return what the tools answered, without what read_file showed."""
+    return [
+        item.content or item.summary
+        for item in case.items
+        if isinstance(item, ToolResult) and not item.summary.startswith("read ")
+    ]
+
+
+def prompts(case: Case) -> list[str]:
+    """Return what the worker was told behind its task."""
+    return [item.text for item in case.items[1:] if isinstance(item, UserText)]
