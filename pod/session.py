@@ -150,6 +150,7 @@ class Session:
         session = cls(header, NoLog(), files, entries, clock=clock, random=random)
         if entries:
             session._recover((), "forked", entries)
+            session._forget()
         return session
 
     @property
