@@ -34,6 +34,8 @@ class Journal:
         """Awaited at each commit: who listens has time to take it in."""
         self.tool_calls = 0
         self.tool_errors = 0
+        self.responses = 0
+        """Answers so far; broken-off ones do not count."""
 
     @property
     def items(self) -> Sequence[Item]:
@@ -65,6 +67,7 @@ class Journal:
         self._session.append(ToolStart(call_id=call.call_id, name=call.name))
 
     def answered(self, answered: Answered) -> None:
+        self.responses += bool(answered.response)
         self._session.append(
             UsageEntry(
                 response=answered.response,

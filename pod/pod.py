@@ -5,22 +5,23 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from msgspec import Struct, structs
 
+from pod.compaction.job import Outcome
+from pod.compaction.watch import ContextWatch
 from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
-from pod.entries import InputEntry, RunEnd, RunStart
+from pod.entries import InputEntry, Mode, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
 from pod.journal import Journal
-from pod.measured import calibration_of, last_measured
 from pod.recovery import settled
 from pod.session import Session
 from prompts import load
 from tools.files_in_use import FilesInUse
 from worker.crash import crash_text
+from worker.endings import Failed, Yielded
 from worker.events import Listen, Warning
 from worker.items import AssistantText, Item, ToolResult, UserText
 from worker.limits import Spent
 from worker.loop import Setup, run_turn
-from worker.occupancy import Occupancy
 
 LAST_TEXT = 4_000
 """Characters of the answer in a run's end that goes into the reserved space; the
@@ -29,6 +30,10 @@ whole is in the items anyway."""
 
 class NothingToDo(Exception):
     """A run without a prompt, on a session whose last turn is finished."""
+
+
+class Stopped(Exception):
+    """A compaction was stopped by hand; *args* has why."""
 
 
 class Bounds(Struct, frozen=True):
@@ -52,29 +57,19 @@ class Pod:
         bounds: Bounds,
         listen: Listen,
         settled: Callable[[], Awaitable[None]],
+        watch: ContextWatch,
+        files: FilesInUse,
     ) -> None:
         self.session = session
         self._setup = setup
         self._bounds = bounds
         self._listen = listen
         self._settled = settled
-        self._files = FilesInUse()
-        path = session.path_entries()
-        self._occupancy = Occupancy(
-            model=setup.model,
-            system=setup.system,
-            specs=setup.specs,
-            counter=setup.counter,
-            calibration=calibration_of(setup.model.id, path),
-        )
-        if (measured := last_measured(setup.model.id, path)) is not None:
-            self._occupancy.measured(*measured)
+        self._watch = watch
+        self._files = files
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
         self._is_running = False
-        for item in session.items:
-            if isinstance(item, ToolResult):
-                self._files.touch(item.referenced_files)
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
@@ -133,7 +128,7 @@ class Pod:
             )
             given = [] if prompt is None else [self._input(prompt)]
             self.session.append(start, *given)
-            verdict = await self._turn(journal, spent)
+            verdict = await self._bounded(journal, spent, is_new_input=bool(given))
         except LogFailed as error:
             verdict = _verdict_of_log(error)
         except KeyboardInterrupt:
@@ -151,24 +146,63 @@ class Pod:
                 end = await self._close(end)
         return end
 
-    async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
+    async def _bounded(
+        self, journal: Journal, spent: Spent, *, is_new_input: bool
+    ) -> Verdict:
+        """Run the turn until it ends, somebody stops it, or its time is up."""
         timeout = self._bounds.timeout
         with trio.CancelScope() as self._scope:
             if self._stop is not None:
                 self._scope.cancel()
             with trio.move_on_after(float("inf") if timeout is None else timeout):
                 await journal.commit()
-                ending = await run_turn(
-                    self._setup,
-                    journal,
-                    spent=spent,
-                    listen=self._listen,
-                    occupancy=self._occupancy,
-                    gate=_open_gate,
-                )
-                return verdict_of(ending)
+                await self._watch.before_run(spent, is_new_input=is_new_input)
+                return await self._turn(journal, spent)
             return verdict_of_stop("timeout", seconds=timeout)
         return verdict_of_stop(self._stop or "cancelled")
+
+    async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
+        """Run the turn, with room made in the context as often as it takes."""
+        while True:
+            ending = await run_turn(
+                self._setup,
+                journal,
+                spent=spent,
+                listen=self._listen,
+                occupancy=self._watch.occupancy,
+                gate=self._watch.gate,
+            )
+            match ending:
+                case Yielded(tokens):
+                    verdict = await self._watch.make_room(tokens, spent)
+                case Failed(failure) if failure.kind == "overflow":
+                    verdict = await self._watch.recover(
+                        failure, spent, responses=journal.responses
+                    )
+                case _:
+                    return verdict_of(ending)
+            await self._settled()
+            if verdict is not None:
+                return verdict
+
+    async def compact(
+        self, *, instructions: str = "", mode: Mode | None = None
+    ) -> Outcome:
+        """Compact the session now, on request. Not while a run is under way.
+
+        Raises RuntimeError during a run, LogFailed.
+        """
+        if self._is_running:
+            raise RuntimeError("a Pod compacts between its runs")
+        self._is_running = True
+        try:
+            with trio.CancelScope() as self._scope:
+                return await self._watch.by_hand(
+                    Spent(), instructions=instructions, mode=mode
+                )
+            raise Stopped(self._stop or "cancelled")
+        finally:
+            self._is_running, self._scope, self._stop = False, None, None
 
     def _end(
         self,
@@ -233,11 +267,6 @@ class Pod:
             interrupted=is_open(self.session),
             message=verdict.message,
         )
-
-
-async def _open_gate() -> None:
-    """Let every request pass."""
-    await trio.lowlevel.checkpoint()
 
 
 def is_open(session: Session) -> bool:

@@ -33,6 +33,7 @@ from worker.items import FromModel, Item, ToolCall, UserText
 from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.overflow import hidden_overflow
 from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
@@ -280,6 +281,9 @@ class _Turn:
     async def take(self, answer: Answer) -> Ending | None:
         """Put *answer* into the history, run its calls; None where the turn goes on."""
         response = answer.response
+        overflow = hidden_overflow(response, self._occupancy.window)
+        if overflow is not None:
+            return await self._leave_out(answer, overflow)
         response_id = self._setup.new_id()
         items = unique_calls(
             items_of(response, response_id, model=self._setup.model.id),
@@ -305,6 +309,14 @@ class _Turn:
         ending = self._ending(response, items)
         await self._history.commit()
         return ending
+
+    async def _leave_out(self, answer: Answer, overflow: Failure) -> Failed:
+        """Record what an answer used that was none; the history goes without it."""
+        with trio.CancelScope(shield=True):
+            cost = await self._price(answer.response)
+        self._record(answer, "", cost)
+        await self._history.commit()
+        return Failed(overflow)
 
     def _call_ids(self) -> set[str]:
         items = self._history.items
@@ -343,8 +355,9 @@ class _Turn:
         return replace(toolbox, output=replace(output, max_tokens=most))
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
+        """Record a request; one without *response_id* measured nothing that holds."""
         response = answer.response
-        if response.usage is None and not self._has_warned:
+        if response_id and response.usage is None and not self._has_warned:
             self._has_warned = True
             self._listen(Warning(message=NO_USAGE))
         self._spent.charge(response.usage or Usage(), cost)
@@ -354,7 +367,7 @@ class _Turn:
                 model=response.model,
                 stop_reason=response.stop_reason,
                 usage=response.usage,
-                context_tokens=response.context_tokens,
+                context_tokens=response.context_tokens if response_id else None,
                 estimate=self._estimate,
                 cost=cost,
                 request_id=response.request_id,

@@ -85,21 +85,40 @@ def _task_chunks(
 ) -> tuple[list[str], list[str]]:
     """Return the chunks of the active task, and of completed ones, newest first."""
     carried, *new = tasks
-    earlier = before[HEADINGS[1]]
+    earlier = _answered(before[HEADINGS[1]], carried.answer)
     if not new:
-        answer = [f"Last answer: {_line(carried.answer, LAST_ANSWER)}"]
-        return [*(answer if carried.answer else []), *earlier], before[HEADINGS[0]]
+        return earlier, before[HEADINGS[0]]
     *done, active = new
     completed = [
-        f"### {_line(task.request, TITLE)}\n{_line(task.answer, ANSWER)}".rstrip()
+        _chunk(_line(task.request, TITLE), _line(task.answer, ANSWER))
         for task in reversed(done)
     ]
-    chunks = [f"### {_line(active.request, TITLE)}"]
-    if active.answer:
-        chunks.append(f"Last answer: {_line(active.answer, LAST_ANSWER)}")
-    if carried.answer:
-        completed.append(f"Then: {_line(carried.answer, ANSWER)}")
-    return chunks, [*completed, *earlier, *before[HEADINGS[0]]]
+    answer = _line(active.answer, LAST_ANSWER)
+    chunk = _chunk(_line(active.request, TITLE), answer and f"{_ANSWERED}{answer}")
+    return [chunk], [*completed, *earlier, *before[HEADINGS[0]]]
+
+
+def _chunk(title: str, *lines: str) -> str:
+    return "\n".join([f"### {title}", *filter(None, lines)])
+
+
+_ANSWERED = "Last answer: "
+
+
+def _answered(active: Sequence[str], answer: str) -> list[str]:
+    """Return the earlier active task with a newer last answer, if there is one."""
+    if not answer:
+        return [*active]
+    new = f"{_ANSWERED}{_line(answer, LAST_ANSWER)}"
+    lines = [
+        line
+        for chunk in active
+        for line in chunk.split("\n")
+        if not line.startswith(_ANSWERED)
+    ]
+    titles = [at for at, line in enumerate(lines) if line.startswith("### ")]
+    lines.insert(titles[0] + 1 if titles else 0, new)
+    return _chunks(lines)
 
 
 def _decisions(head: Sequence[Item]) -> Iterator[str]:
@@ -188,20 +207,25 @@ def _sections(summary: str) -> dict[str, list[str]]:
 
     A chunk is a line, or a title with the lines that follow it.
     """
-    sections: dict[str, list[str]] = {heading: [] for heading in HEADINGS}
+    lines: dict[str, list[str]] = {heading: [] for heading in HEADINGS}
     at = HEADINGS[4]
     for line in _plain(summary).split("\n"):
         line = line.rstrip()
-        chunks = sections[at]
-        if line in sections:
+        if line in lines:
             at = line
-        elif not line or line == _NOTHING:
-            continue
-        elif chunks and chunks[-1].startswith("### ") and not line.startswith("### "):
+        elif line and line != _NOTHING:
+            lines[at].append(line)
+    return {heading: _chunks(body) for heading, body in lines.items()}
+
+
+def _chunks(lines: Sequence[str]) -> list[str]:
+    chunks: list[str] = []
+    for line in lines:
+        if chunks and chunks[-1].startswith("### ") and not line.startswith("### "):
             chunks[-1] += f"\n{line}"
         else:
             chunks.append(line)
-    return sections
+    return chunks
 
 
 def _distinct(chunks: Sequence[str]) -> list[str]:
@@ -214,30 +238,37 @@ _NOTHING = "- Nothing recorded."
 def _fitted(bodies: Sequence[Sequence[str]], cap: int, count: Count) -> str:
     """Return the sections with as many chunks, first ones first, as *cap* allows."""
     kept: list[list[str]] = [[] for _ in bodies]
-    left = cap - count(_text(kept)) - len(bodies)
-    rest: list[list[tuple[str, int]]] = []
-    shared = max(left, 0)
-    for body, share, chunks in zip(bodies, SHARES, kept, strict=True):
-        room = int(shared * share)
-        over: list[tuple[str, int]] = []
-        for chunk in body:
-            size = count(chunk) + 1
-            if not over and size <= room:
-                chunks.append(chunk)
-                room -= size
-                left -= size
-            else:
-                over.append((chunk, size))
-        rest.append(over)
+    left = cap - count(_text(kept))
+    rooms = [int(max(left, 0) * share) for share in SHARES]
+    rest: list[Sequence[str]] = []
+    for body, room, chunks in zip(bodies, rooms, kept, strict=True):
+        used = _fill(chunks, body, min(room, left), count)
+        left -= used
+        rest.append(body[len(chunks) :])
     for chunks, over in zip(kept, rest, strict=True):
-        for chunk, size in over:
-            if size <= left:
-                chunks.append(chunk)
-                left -= size
+        left -= _fill(chunks, over, left, count)
     # Counts of parts do not quite add up to the count of the whole.
     while count(text := _text(kept)) > cap and any(kept):
         max(kept, key=lambda chunks: sum(map(len, chunks))).pop()
     return text
+
+
+def _fill(chunks: list[str], body: Sequence[str], room: int, count: Count) -> int:
+    """Add chunks while there is room, the last one in part; return what they take."""
+    used = 0
+    for chunk in body:
+        size = count(chunk) + 1
+        if used + size > room:
+            lines = chunk.split("\n")
+            while len(lines) > 2 and used + count("\n".join(lines)) + 1 > room:
+                lines.pop()
+            size = count("\n".join(lines)) + 1
+            if len(lines) == len(chunk.split("\n")) or used + size > room:
+                break
+            chunk = "\n".join(lines)
+        chunks.append(chunk)
+        used += size
+    return used
 
 
 def _text(bodies: Sequence[Sequence[str]]) -> str:

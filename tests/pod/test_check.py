@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from pod.check import Facts, Finding, Place, check, finding_line
 from pod.manifest import (
+    CompactionTable,
     LimitsTable,
     Manifest,
     ModelTable,
@@ -136,6 +137,12 @@ def test_values_that_just_go_together() -> None:
             builtin=("grep",), python=("a.py:bash", "a.py:g"), timeout=120
         ),
         limits=LimitsTable(max_budget_usd=1),
+        compaction=CompactionTable(
+            compact_threshold=24_001,
+            turn_threshold=24_002,
+            low_water=1,
+            summary_target=4_000,
+        ),
     )
 
     assert check(manifest, FINE) == ()

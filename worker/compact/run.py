@@ -29,20 +29,19 @@ from worker.compact.tools import (
     Read,
     WriteSummary,
 )
-from worker.events import Listen
-from worker.items import Item, UserText
-from worker.limits import Limits, Spent
-from worker.loop import (
+from worker.endings import (
     Ending,
     Exhausted,
     Failed,
     Finished,
     Limited,
     Refused,
-    Setup,
     Yielded,
-    run_turn,
 )
+from worker.events import Listen
+from worker.items import Item, UserText
+from worker.limits import Limits, Spent
+from worker.loop import Setup, run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.retry import RetryPolicy
