@@ -2,7 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from pod.entries import (
+    Custom,
     DeliveredEntry,
     InputEntry,
     ItemEntry,
@@ -11,7 +14,7 @@ from pod.entries import (
 )
 from pod.session import Session
 from tools.files_in_use import FilesInUse
-from worker.items import Item, ToolCall, ToolResult, UserText
+from worker.items import FromModel, Item, ToolCall, ToolResult, UserText
 from worker.loop import Answered
 
 
@@ -62,6 +65,11 @@ class Journal:
                 DeliveredEntry(inputs=tuple(entry.input for entry in waiting)),
             )
         return len(waiting)
+
+    def discard(self, items: Sequence[FromModel]) -> None:
+        if items:
+            json = msgspec.json.encode(items).decode()
+            self._session.append(Custom(kind="discarded_response", json=json))
 
     def start_tool(self, call: ToolCall) -> None:
         self._session.append(ToolStart(call_id=call.call_id, name=call.name))

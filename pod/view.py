@@ -81,9 +81,11 @@ class View:
         self.items: list[Item] = []
         """What the model sees. Appended to; anything else makes it a new list."""
         self._problems: dict[str, Problem] = {}
-        self._compaction: Compaction | None = None
+        self.compaction: Compaction | None = None
+        """The newest one that counts."""
+        self.entries: list[AnyEntry] = []
+        """The path from its first kept entry on; the whole path without one."""
         self._leading: list[SystemText] = []
-        self._entries: list[AnyEntry] = []
         self._shown: dict[str, Item] = {}
         self._calls: set[str] = set()
         for entry in path:
@@ -96,11 +98,11 @@ class View:
     def window(self) -> Window:
         """Return what a compaction works on."""
         shown = tuple(Shown(id, item) for id, item in self._shown.items())
-        return Window(self._compaction, tuple(self._entries), shown)
+        return Window(self.compaction, tuple(self.entries), shown)
 
     def add(self, entry: AnyEntry) -> None:
         """Take the next entry of the path."""
-        self._entries.append(entry)
+        self.entries.append(entry)
         match entry:
             case ItemEntry(item=item):
                 self._show(entry.id, item)
@@ -140,7 +142,7 @@ class View:
             self._calls.add(item.call_id)
         elif (
             isinstance(item, ToolResult)
-            and self._compaction is not None
+            and self.compaction is not None
             and item.call_id not in self._calls
         ):
             # Its call was summarised away; every API would refuse it alone.
@@ -158,25 +160,25 @@ class View:
             message = f"{where}, {why}: it is passed over, and nothing is left out"
             self._problems[compaction.id] = Problem(compaction.id, message)
             return
-        self._compaction = compaction
+        self.compaction = compaction
         self._leading = leading_items(compaction)
-        self._entries = []
+        self.entries = []
         self._shown = {}
         self._calls = set()
         self.items = [*self._leading]
         for entry in kept:
             if isinstance(entry, Compaction):
-                self._entries.append(entry)
+                self.entries.append(entry)
                 if entry.id not in self._problems:
                     self._drop(entry.dropped_reasoning)
             else:
                 self.add(entry)
-        self._entries.append(compaction)
+        self.entries.append(compaction)
         self._drop(compaction.dropped_reasoning)
 
     def _kept(self, first: str | None) -> list[AnyEntry] | None:
         """Return the entries from *first* to before the last one, None without it."""
-        before = self._entries[:-1]
+        before = self.entries[:-1]
         if first is None:
             return []
         found = (at for at, entry in enumerate(before) if entry.id == first)

@@ -98,8 +98,7 @@ def ending_of(
     """Say what a whole answer with *items* means for its turn.
 
     Exhausted stands for an answer that left the turn open: it is gone on with
-    first. A stop reason that nobody knows is the end. An answer that hides an
-    overflow (overflow.py) does not come here.
+    first. A stop reason that nobody knows is the end.
     """
     text = "".join(item.text for item in items if isinstance(item, AssistantText))
     is_blank = not text.strip()

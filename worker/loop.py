@@ -71,6 +71,9 @@ class History(Protocol):
     def deliver(self) -> int:
         """Move input that waits into the history; say how much it was."""
 
+    def discard(self, items: Sequence[FromModel]) -> None:
+        """Keep *items* out of the history, but not out of the log."""
+
     def start_tool(self, call: ToolCall) -> None: ...
 
     def answered(self, answered: Answered) -> None: ...
@@ -281,15 +284,14 @@ class _Turn:
     async def take(self, answer: Answer) -> Ending | None:
         """Put *answer* into the history, run its calls; None where the turn goes on."""
         response = answer.response
-        overflow = hidden_overflow(response, self._occupancy.window)
-        if overflow is not None:
-            return await self._leave_out(answer, overflow)
         response_id = self._setup.new_id()
         items = unique_calls(
             items_of(response, response_id, model=self._setup.model.id),
             taken=self._call_ids(),
             new_id=self._setup.new_id,
         )
+        if hidden := hidden_overflow(response, self._setup.model.window):
+            return await self._overflowed(answer, items, hidden)
         calls = [item for item in items if isinstance(item, ToolCall)]
         with trio.CancelScope(shield=True):  # or a cancel would lose what is billed
             cost = await self._price(response)
@@ -310,13 +312,16 @@ class _Turn:
         await self._history.commit()
         return ending
 
-    async def _leave_out(self, answer: Answer, overflow: Failure) -> Failed:
-        """Record what an answer used that was none; the history goes without it."""
+    async def _overflowed(
+        self, answer: Answer, items: Sequence[FromModel], failure: Failure
+    ) -> Ending:
+        """Leave an answer to a prompt that did not fit out of the history."""
         with trio.CancelScope(shield=True):
             cost = await self._price(answer.response)
+        self._history.discard(items)
         self._record(answer, "", cost)
         await self._history.commit()
-        return Failed(overflow)
+        return Failed(failure)
 
     def _call_ids(self) -> set[str]:
         items = self._history.items
@@ -355,9 +360,8 @@ class _Turn:
         return replace(toolbox, output=replace(output, max_tokens=most))
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
-        """Record a request; one without *response_id* measured nothing that holds."""
         response = answer.response
-        if response_id and response.usage is None and not self._has_warned:
+        if response.usage is None and not self._has_warned:
             self._has_warned = True
             self._listen(Warning(message=NO_USAGE))
         self._spent.charge(response.usage or Usage(), cost)

@@ -15,7 +15,7 @@ from pod.compaction.cut import Cut, NoCut, find_cut
 from pod.compaction.directives import directives_of
 from pod.compaction.file_operations import file_details
 from pod.compaction.framing import directives_text, leading_items
-from pod.compaction.job import Done, Failed, Job, Outcome, Skipped
+from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
 from pod.compaction.mechanical import mechanical_summary
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.verdict import Figures, Rejection, judge
@@ -28,7 +28,6 @@ from pod.entries import (
     Directive,
     FileDetails,
     Mode,
-    Reason,
     Receipt,
     Reference,
 )
@@ -370,7 +369,7 @@ class Attempt:
                 CompactionFailed(
                     compaction_id=self._id,
                     code=missed.code,
-                    message=_worded(self._job.reason, str(missed)),
+                    message=failure_text(self._job.reason, str(missed)),
                     retryable=missed.code in {"api", "timeout", "cancelled"},
                     consecutive_failures=self._breaker.failures,
                     breaker_open=self._breaker.is_open(
@@ -383,14 +382,6 @@ class Attempt:
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
         return entry
-
-
-def _worded(reason: Reason, message: str) -> str:
-    if reason == "overflow":
-        return f"Context overflow recovery failed: {message}"
-    if reason == "manual":
-        return f"Compaction failed: {message}"
-    return f"Auto-compaction failed: {message}"
 
 
 def _dollars(cost: Decimal | None) -> float | None:

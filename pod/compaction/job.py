@@ -46,3 +46,12 @@ class Job(Struct, frozen=True):
     limit: int | None = None
     instructions: str = ""
     goes_on: bool = False
+
+
+def failure_text(reason: Reason, message: str) -> str:
+    """Return *message* as a person is told it, with what it was that failed."""
+    if reason == "overflow":
+        return f"Context overflow recovery failed: {message}"
+    if reason == "manual":
+        return f"Compaction failed: {message}"
+    return f"Auto-compaction failed: {message}"

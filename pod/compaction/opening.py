@@ -96,14 +96,14 @@ def files_of(session: Session) -> FilesInUse:
 
 
 def _occupancy(session: Session, setup: Setup) -> Occupancy:
-    path = session.path_entries()
+    path, model = session.path_entries(), setup.model.id
     occupancy = Occupancy(
         model=setup.model,
         system=setup.system,
         specs=setup.specs,
         counter=setup.counter,
-        calibration=calibration_of(setup.model.id, path),
+        calibration=calibration_of(model, path),
     )
-    if (measured := last_measured(setup.model.id, path)) is not None:
+    if (measured := last_measured(model, path)) is not None:
         occupancy.measured(*measured)
     return occupancy

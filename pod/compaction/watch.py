@@ -5,7 +5,15 @@ from collections.abc import Callable
 from pod.compaction.breaker import breaker_of
 from pod.compaction.compactor import Compactor
 from pod.compaction.framing import auto_read_text, directives_text, references_text
-from pod.compaction.job import Done, Failed, Job, Outcome, Pruned, Skipped
+from pod.compaction.job import (
+    Done,
+    Failed,
+    Job,
+    Outcome,
+    Pruned,
+    Skipped,
+    failure_text,
+)
 from pod.compaction.thrash import Sizes, thrash_of, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
@@ -87,7 +95,7 @@ class ContextWatch:
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
         if thrash_of(self._session.path_entries()).over_limit().is_thrash:
-            return await self._too_large(limit, "thrash")
+            return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
             reason=reason,
             rungs=self._settings.order,
@@ -95,7 +103,7 @@ class ContextWatch:
             limit=limit,
             goes_on=True,
         )
-        return await self._verdict(await self._compact(job, spent), limit)
+        return await self._verdict(await self._compact(job, spent), job.reason, limit)
 
     async def recover(
         self, failure: Failure, spent: Spent, *, responses: int
@@ -114,7 +122,7 @@ class ContextWatch:
         tokens = max(tokens, failure.prompt_tokens or 0)
         limit = self.thresholds.turn if self.thresholds else tokens - 1
         if self._recoveries > MOST_RECOVERIES:
-            return await self._too_large(limit, failure.kind)
+            return await self._too_large(limit, "overflow", failure.message)
         rungs = self._settings.order
         job = Job(
             reason="overflow",
@@ -122,7 +130,8 @@ class ContextWatch:
             tokens=tokens,
             goes_on=True,
         )
-        return await self._verdict(await self._compact(job, spent), limit)
+        outcome = await self._compact(job, spent)
+        return await self._verdict(outcome, job.reason, limit, cause=failure.message)
 
     async def by_hand(
         self, spent: Spent, *, instructions: str, mode: Mode | None
@@ -150,22 +159,22 @@ class ContextWatch:
                 Warning(message=f"the context window has {learned:,} tokens")
             )
 
-    async def _verdict(self, outcome: Outcome, limit: int) -> Verdict | None:
+    async def _verdict(
+        self, outcome: Outcome, reason: Reason, limit: int, *, cause: str = ""
+    ) -> Verdict | None:
+        """Return what ends the run where *outcome* did not make room."""
         match outcome:
             case Done() | Pruned():
                 return None
             case Skipped():
-                return await self._too_large(limit, outcome.reason)
+                why = f"{outcome.reason}; {cause}" if cause else outcome.reason
+                return await self._too_large(limit, reason, why)
             case Failed(entry):
-                return Verdict(
-                    "failed", "context_full", Exit.CONTEXT, entry.message, True
-                )
+                return _full(reason, entry.message)
 
-    async def _too_large(self, limit: int, why: str) -> Verdict:
+    async def _too_large(self, limit: int, reason: Reason, why: str) -> Verdict:
         message = too_large_message(await self._sizes(), limit)
-        return Verdict(
-            "failed", "context_full", Exit.CONTEXT, f"{message} ({why})", True
-        )
+        return _full(reason, failure_text(reason, f"{message} ({why})"))
 
     async def _sizes(self) -> Sizes:
         """Return what the context is made of."""
@@ -190,6 +199,11 @@ class ContextWatch:
             else 0,
             kept=sum(kept),
         )
+
+
+def _full(reason: Reason, message: str) -> Verdict:
+    word = "overflow" if reason == "overflow" else "context_full"
+    return Verdict("failed", word, Exit.CONTEXT, message, interrupted=True)
 
 
 _NOTHING = Compaction(

@@ -283,19 +283,19 @@ async def test_a_refusal_ends_the_turn_and_its_calls_do_not_run() -> None:
     assert isinstance(case.added[-1], ToolResult)
 
 
-async def test_an_answer_to_a_full_window_is_an_overflow_and_left_out() -> None:
-    tool = FakeTool("do", done)
-    stop = "model_context_window_exceeded"
-    case = Case(([said("half"), called("a")], stop), tools=[tool])
+async def test_an_answer_that_filled_the_window_stays_out_of_the_history() -> None:
+    case = Case(([said("half"), called("a")], "model_context_window_exceeded"))
 
     ending = await case.run()
 
     assert isinstance(ending, Failed)
     assert ending.failure.kind == "overflow"
     assert case.added == []
-    assert tool.runs == 0
-    (used,) = case.history.usages
-    assert (used.response, used.stop_reason, used.context_tokens) == ("", stop, None)
+    assert case.history.discarded == [
+        AssistantText(text="half", response="id1"),
+        ToolCall(call_id="a", name="do", arguments="{}", response="id1"),
+    ]
+    assert [usage.context_tokens for usage in case.history.usages] == [None]
     assert case.spent.usage == Usage(input=100, output=10)
 
 

@@ -93,12 +93,6 @@ def read_lines(
     )
 
 
-def render(shown: str, start: int | None, end: int | None, text: str) -> str:
-    """Return the block the model sees: which lines of which file, and the text."""
-    lines = "" if start is None or end is None else f":{start}-{end}"
-    return f"[Auto-read file: {shown}{lines}]\n{text}"
-
-
 def _fill(page: Page, pieces: Iterator[bytes]) -> bool:
     """Feed *page*; return whether all was read, so that its total is right."""
     beyond = 0

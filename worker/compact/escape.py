@@ -4,17 +4,22 @@ import re
 
 TAGS = (
     "record",
+    "transcript",
     "conversation",
     "summary",
     "previous-summary",
     "user-directives",
+    "user-message",
     "default-references",
+    "file-text",
     "instructions",
     "additional-context",
     "read-files",
     "modified-files",
     "system",
     "system-reminder",
+    "function_calls",
+    "function_results",
 )
 """The tags that bound a part of a prompt of ours, and those a model may take for it."""
 

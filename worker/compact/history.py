@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from worker.compact.guard import InputGuard
 from worker.compact.order import CallOrder
-from worker.compact.tools import TOOLS, WriteSummary
-from worker.items import Item, ToolCall, ToolResult
+from worker.compact.tools import WriteSummary
+from worker.items import FromModel, Item, ToolCall, ToolResult
 from worker.loop import Answered
 from worker.tokens import ENVELOPE, count_item
 
@@ -51,9 +51,12 @@ class WorkerHistory:
     def deliver(self) -> int:
         return 0
 
+    def discard(self, items: Sequence[FromModel]) -> None:
+        for item in items:
+            self._record(item)
+
     def start_tool(self, call: ToolCall) -> None:
-        if call.name in TOOLS and not call.incomplete:
-            self.order.expect(call.call_id)
+        self.order.expect(call.call_id)
 
     def answered(self, answered: Answered) -> None:
         if answered.context_tokens is not None:

@@ -20,7 +20,9 @@ _ENDINGS = ".,;!?)]…。"
 """What a straight quotation mark stands behind when it closes."""
 
 MANY_MARKS = 60
-"""Quotation marks of one line up to which every way to pair them is tried."""
+"""Quotation marks of one line up to which every way to pair them is tried.
+
+With more, each is paired with the next that fits, and the first with the last."""
 
 
 class Checked(Struct, frozen=True):
@@ -139,9 +141,11 @@ def _ends(entry: str, marks: Sequence[int], opener: int) -> list[int]:
     """
     later = range(opener + 1, len(marks))
     closer = _CLOSERS[entry[marks[opener]]]
-    ends = [i for i in later if entry[marks[i]] == closer] or [*later, len(marks)]
     if len(marks) > MANY_MARKS:
-        ends = list(dict.fromkeys([ends[0], ends[-1]]))
+        following = (i for i in later if entry[marks[i]] == closer)
+        ends = [next(following, len(marks))]
+        return [len(marks) - 1, *ends] if opener == 0 else ends
+    ends = [i for i in later if entry[marks[i]] == closer] or [*later, len(marks)]
     return ends[::-1]
 
 

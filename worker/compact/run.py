@@ -13,6 +13,7 @@ from tools.scope import Scope
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import TRANSIENT, Client, Failure
+from worker.compact.auto_read import FileLines
 from worker.compact.budget import AutoReadBudget
 from worker.compact.draft import Draft
 from worker.compact.fill import fill
@@ -79,6 +80,8 @@ class Parts(Struct, frozen=True):
     new_id: Callable[[], str]
     jitter: Callable[[], float]
     spill: Spill
+    render: Callable[[FileLines], str]
+    """Returns the block that puts lines in front of the model; it is what a mark costs."""
     retry: RetryPolicy = RetryPolicy()
     cache: Cache = Cache()
     limits: Limits = Limits()
@@ -268,14 +271,14 @@ class _Worker:
         )
 
     def _tools(self, read_tokens: int) -> list[Tool]:
-        scope, count = self._parts.scope, self._parts.count
+        scope, count, render = self._parts.scope, self._parts.count, self._parts.render
         return [
             Read(scope, max_tokens=read_tokens, guard=self._guard, count=count),
             MarkReadRequired(
                 scope,
                 self._marks,
                 max_tokens=self._budgets.auto_read,
-                count=count,
+                cost=lambda lines: count(render(lines)),
                 marked=self._progress,
             ),
             AddReference(scope, self._marks),

@@ -11,7 +11,7 @@ from tools.arguments import parse, schema_of
 from tools.base import Call, Tool, ToolError, ToolOutput
 from tools.read_file import PAGE_BYTES, Arguments as ReadArguments, ReadFile
 from tools.scope import Scope
-from worker.compact.auto_read import BYTES_PER_TOKEN, FileLines, read_lines, render
+from worker.compact.auto_read import BYTES_PER_TOKEN, FileLines, read_lines
 from worker.compact.budget import AutoReadBudget
 from worker.compact.draft import Draft
 from worker.compact.guard import InputGuard
@@ -107,13 +107,13 @@ class MarkReadRequired:
         budget: AutoReadBudget,
         *,
         max_tokens: int,
-        count: Count,
+        cost: Callable[[FileLines], int],
         marked: Callable[[], None],
     ) -> None:
         self._scope = scope
         self._budget = budget
         self._max_tokens = max_tokens
-        self._count = count
+        self._cost = cost
         self._marked = marked
         self.description = load("compact_mark_read_required")
         self.parameters = schema_of(MarkArguments)
@@ -142,8 +142,7 @@ class MarkReadRequired:
         )
 
     def _tokens(self, lines: FileLines) -> int:
-        text = render(lines.shown, lines.start, lines.end, lines.text)
-        tokens = self._count(text)
+        tokens = self._cost(lines)
         # What is cut has more than any budget has, however few tokens are seen.
         return max(tokens, self._max_tokens + 1) if lines.is_cut else tokens
 
@@ -194,9 +193,6 @@ class WriteSummary:
         if not text.strip():
             raise ToolError("the summary is empty: call write_summary with its text")
         return ToolOutput(self._draft.write(text))
-
-
-TOOLS = tuple(t.name for t in (Read, MarkReadRequired, AddReference, WriteSummary))
 
 
 class Guarded:

@@ -12,6 +12,7 @@ from tests.makers import MODEL, call, result, said, thought, user
 from tests.worker.compact.policies import Keeping
 from tools.scope import Scope
 from worker.client import Client
+from worker.compact.auto_read import FileLines
 from worker.compact.run import Parts, compact
 from worker.compact.task import Budgets, CompactError, KnownFile, Progress, Result, Task
 from worker.items import Item
@@ -35,6 +36,11 @@ HEAD: tuple[Item, ...] = (
 def count(text: str) -> int:
     """Count a token four bytes, as the scripted client does."""
     return -(-len(text.encode("utf-8", "replace")) // 4)
+
+
+def render(lines: FileLines) -> str:
+    place = lines.shown if lines.start is None else f"{lines.shown}:{lines.start}"
+    return f"[Auto-read file: {place}]\n{lines.text}"
 
 
 class Quarter:
@@ -80,6 +86,7 @@ class Case:
             new_id=self._new_id,
             jitter=random.Random(1).random,
             spill=MemorySpill(),
+            render=render,
             retry=RetryPolicy(attempts=2, base=0.0, cap=0.0),
             limits=limits,
             budgets=budgets,

@@ -40,7 +40,7 @@ async def test_a_careful_one_reads_marks_and_quotes(
     result = await case.run()
 
     absolute = [scope.absolute(name) for name in files]
-    assert result.marks == tuple(Mark(path, 1, 20, 111) for path in absolute[:3])
+    assert result.marks == tuple(Mark(path, 1, 20, 110) for path in absolute[:3])
     assert result.references == tuple(absolute[3:])
     assert result.summary == policies.summary(ORDER, "Go on with the report.")
     assert result.dropped_quotes == ()
@@ -88,9 +88,9 @@ async def test_progress_is_told_after_requests_and_marks(
     assert [(p.requests, p.auto_read_tokens, p.references) for p in case.progress] == [
         (1, 0, 1),
         (2, 0, 1),
-        (2, 111, 0),
-        (3, 111, 0),
-        (4, 111, 0),
+        (2, 110, 0),
+        (3, 110, 0),
+        (4, 110, 0),
     ]
     assert [p.has_summary for p in case.progress] == [False] * 4 + [True]
     sent = [p.input_tokens for p in case.progress]
