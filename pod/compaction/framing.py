@@ -91,10 +91,9 @@ def escaped(text: str) -> str:
 
 
 _TAGS = re.compile(
-    r"<(?=\s*/?\s*(?:file-text|user-message|summary|previous-summary|conversation|"
-    r"additional-context|read-files|modified-files|transcript|system|"
-    r"system-reminder|function_calls|function_results)\b)",
-    re.IGNORECASE,
+    r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
+    r"conversation|additional-context|read-files|modified-files|system-reminder|"
+    r"function_calls|function_results))\b)"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"
