@@ -109,7 +109,8 @@ def verdict_of_stop(stop: Stop, *, seconds: float | None = None) -> Verdict:
                 "cancelled",
                 stop,
                 Exit.FAILED,
-                "nobody reads the output any more",
+                "standard output takes nothing any more: its reader is gone, or its"
+                " disk is full",
                 interrupted=True,
             )
         case "timeout":

@@ -137,13 +137,21 @@ class Session:
     def ephemeral(
         cls,
         header: Header,
+        entries: Sequence[AnyEntry] = (),
         *,
         clock: Clock = now,
         random: Random | None = None,
     ) -> Self:
-        """Begin a session that is not kept; its files go when it is closed."""
+        """Begin a session that is not kept; its files go when it is closed.
+
+        *entries* are those of a fork: what is open in them is settled.
+        """
         files = Path(tempfile.mkdtemp(prefix="pod-"))
-        return cls(header, NoLog(), files, clock=clock, random=random)
+        session = cls(header, NoLog(), files, entries, clock=clock, random=random)
+        if entries:
+            session._recover((), "forked", entries)
+            session._forget()
+        return session
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ from typing import IO, TypeVar
 
 import trio
 
+from pod.events import PodLive
 from tools.base import Call, ToolOutput
 from worker.api import Request
 from worker.client import Delta, Failure, ProviderError, Response, TextDelta
@@ -45,6 +46,7 @@ class MemoryHistory:
         self.items: list[Item] = list(items)
         self.waiting: list[str] = []
         self.trace: list[str] = []
+        self.discarded: list[FromModel] = []
         self.usages: list[Answered] = []
 
     def add(self, items: Sequence[Item]) -> None:
@@ -55,6 +57,9 @@ class MemoryHistory:
         waiting, self.waiting = self.waiting, []
         self.items.extend(UserText(text=text) for text in waiting)
         return len(waiting)
+
+    def discard(self, items: Sequence[FromModel]) -> None:
+        self.discarded.extend(items)
 
     def start_tool(self, call: ToolCall) -> None:
         self.trace.append(f"start {call.call_id}")
@@ -150,9 +155,9 @@ class Heard:
     """Collects live events."""
 
     def __init__(self) -> None:
-        self.events: list[Live] = []
+        self.events: list[Live | PodLive] = []
 
-    def __call__(self, event: Live) -> None:
+    def __call__(self, event: Live | PodLive) -> None:
         self.events.append(event)
 
     def of(self, kind: type[T]) -> list[T]:

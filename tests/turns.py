@@ -53,6 +53,7 @@ def setup_for(
         "0.01"
     ),
     model: Model = MODEL,
+    new_id: Callable[[], str] | None = None,
 ) -> Setup:
     return Setup(
         client=client,
@@ -78,6 +79,6 @@ def setup_for(
         limits=limits,
         counter=Bytes(),
         price=price,
-        new_id=numbered(),
+        new_id=new_id or numbered(),
         jitter=lambda: 0.5,
     )

@@ -15,7 +15,8 @@ from worker.usage import Usage
 LOWEST, HIGHEST = 0.8, 2.5
 """Bounds of the factor. Measured on whole texts: 1.0 to 1.6 for prose, code and
 JSON, 2.3 for names in capitals, 3 for one letter repeated; a vocabulary that
-suits the text better than o200k stays a little below 1."""
+suits the text better than o200k stays a little below 1. Anything beyond is
+text that only one side saw."""
 
 SMALLEST = 200
 """Tokens below which a measurement says more of envelopes than of text."""
@@ -28,7 +29,8 @@ PRIOR = 2_000
 """Tokens that the first guess counts for."""
 
 KEPT = 0.9
-"""Share of the past that each measurement leaves: about ten of them count."""
+"""Share of the past that each measurement leaves: about ten of them count. This
+and the three above change little between half and double (docs/tokens.md)."""
 
 
 class Calibration:
@@ -51,8 +53,9 @@ class Calibration:
 
         Both are of what was new in one request. The caller leaves out what is
         no such pair: anything across a compaction, a prune or a model switch.
+        Where the prompt shrank, something has left it: no such pair either.
         """
-        if estimate < SMALLEST:
+        if estimate < SMALLEST or measured <= 0:
             return
         ratio = min(max(measured / estimate, LOWEST), HIGHEST)
         weight = min(estimate, HEAVIEST)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
-from tools.text import clean
+from tools.text import clean, short_line
 from worker.crash import crash_place, crash_text
 from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
@@ -226,10 +226,7 @@ SUMMARY_CHARACTERS = 400
 
 
 def _line(text: str) -> str:
-    line = " ".join(clean(text[: 4 * SUMMARY_CHARACTERS]).text.split())
-    if len(line) <= SUMMARY_CHARACTERS:
-        return line
-    return line[: SUMMARY_CHARACTERS - 1] + "…"
+    return short_line(text, SUMMARY_CHARACTERS)
 
 
 def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:

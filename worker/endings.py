@@ -65,7 +65,6 @@ UNFINISHED: Mapping[Unfinished, str] = {
 
 NOT_RUN: Mapping[str, str] = {
     "refusal": "not run: the answer that asked for it was refused",
-    "model_context_window_exceeded": "not run: the context window was full",
 }
 """Why calls of a response with this stop reason are answered but never run."""
 
@@ -95,7 +94,7 @@ class CallsMade(Struct, frozen=True):
 
 def ending_of(
     response: Response, items: Sequence[FromModel]
-) -> Finished | Refused | Failed | Exhausted | CallsMade:
+) -> Finished | Refused | Exhausted | CallsMade:
     """Say what a whole answer with *items* means for its turn.
 
     Exhausted stands for an answer that left the turn open: it is gone on with
@@ -106,15 +105,6 @@ def ending_of(
     match response.stop_reason:
         case "refusal":
             return Refused(response.explanation or text or "no reason given")
-        case "model_context_window_exceeded":
-            return Failed(
-                Failure(
-                    kind="overflow",
-                    message="the answer was cut off because prompt and answer"
-                    " fill the model's context window",
-                    request_id=response.request_id,
-                )
-            )
         case _ if any(isinstance(item, ToolCall) for item in items):
             return CallsMade()
         case "pause_turn":

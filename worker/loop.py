@@ -33,6 +33,7 @@ from worker.items import FromModel, Item, ToolCall, UserText
 from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.overflow import hidden_overflow
 from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
@@ -69,6 +70,9 @@ class History(Protocol):
 
     def deliver(self) -> int:
         """Move input that waits into the history; say how much it was."""
+
+    def discard(self, items: Sequence[FromModel]) -> None:
+        """Keep *items* out of the history, but not out of the log."""
 
     def start_tool(self, call: ToolCall) -> None: ...
 
@@ -286,6 +290,8 @@ class _Turn:
             taken=self._call_ids(),
             new_id=self._setup.new_id,
         )
+        if hidden := hidden_overflow(response, self._occupancy.window):
+            return await self._overflowed(answer, items, hidden)
         calls = [item for item in items if isinstance(item, ToolCall)]
         with trio.CancelScope(shield=True):  # or a cancel would lose what is billed
             cost = await self._price(response)
@@ -305,6 +311,17 @@ class _Turn:
         ending = self._ending(response, items)
         await self._history.commit()
         return ending
+
+    async def _overflowed(
+        self, answer: Answer, items: Sequence[FromModel], failure: Failure
+    ) -> Ending:
+        """Leave an answer to a prompt that did not fit out of the history."""
+        with trio.CancelScope(shield=True):
+            cost = await self._price(answer.response)
+        self._history.discard(items)
+        self._record(answer, "", cost)
+        await self._history.commit()
+        return Failed(failure)
 
     def _call_ids(self) -> set[str]:
         items = self._history.items
@@ -354,7 +371,7 @@ class _Turn:
                 model=response.model,
                 stop_reason=response.stop_reason,
                 usage=response.usage,
-                context_tokens=response.context_tokens,
+                context_tokens=response.context_tokens if response_id else None,
                 estimate=self._estimate,
                 cost=cost,
                 request_id=response.request_id,

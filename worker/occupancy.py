@@ -66,8 +66,7 @@ class Occupancy:
     What the provider measured is exact and free. Only what differs from the
     view it measured is estimated, each item counted once, in o200k tokens by
     *calibration*'s factor, which learns from each measurement. A token is at
-    least a byte: before the first answer nothing is counted, and no tokenizer
-    loads, while bytes alone fit.
+    least a byte: while bytes alone fit, the first request waits for no tokenizer.
     """
 
     def __init__(
@@ -80,6 +79,8 @@ class Occupancy:
         calibration: Calibration | None = None,
     ) -> None:
         self._model = model
+        self.window = model.window
+        """Tokens of prompt and output; lowered when the provider tells of less."""
         self._system = system
         self._specs = tuple(specs)
         self._counter = counter
@@ -87,7 +88,6 @@ class Occupancy:
         self._measured: int | None = None
         """Tokens of *_view* and of what goes with it; None where not measured."""
         self._view: list[Item] = []
-        self._answered = False
         self._counts: dict[Item, int] = {}
         """o200k tokens of items, each counted once; equal items share."""
         self._stale = False
@@ -119,7 +119,6 @@ class Occupancy:
         prompt. None for *context_tokens* (the provider said nothing): the
         measurement before stands.
         """
-        self._answered = True
         if context_tokens is None:
             return
         self._learn(prompt_tokens(context_tokens, usage), items)
@@ -167,11 +166,11 @@ class Occupancy:
     async def room(self, items: Sequence[Item]) -> Room:
         """Return what a request with *items* may ask for as output.
 
-        From the first answer on there is an estimate in it; before, only where
-        bytes alone cannot prove that everything fits.
+        Once anything has been counted there is an estimate in it; before, only
+        where bytes alone cannot prove that everything fits.
         """
-        wanted, window = self._model.max_tokens, self._model.window
-        if not self._answered and (
+        wanted, window = self._model.max_tokens, self.window
+        if not self.has_counted and (
             window is None or self._at_most(items) + wanted <= window
         ):
             return Room(None, wanted)
@@ -186,7 +185,7 @@ class Occupancy:
         That is *most*, or an equal part of what *items* and the next answer
         leave of the window, but no less than LEAST_RESULT (or *most*).
         """
-        window = self._model.window
+        window = self.window
         if window is None:
             return most
         # A model may have half the window as its most output; it rarely uses it.

@@ -1,4 +1,5 @@
 # Lists the files worth a look: those git would track, else all but well-known clutter.
+export LC_ALL=C # names are bytes: in UTF-8, bash swallows a line's end behind half a character
 tracked() { git -c core.fsmonitor=false ls-files -z --cached --others --exclude-standard 2>/dev/null; }
 if tracked | head -c 1 | grep -q .; then by=git; else by=find; fi
 echo "by	$by"
@@ -11,12 +12,12 @@ names() {
 }
 # A line a file: newlines in names travel as \001, the number of folders goes first (shallow files count more).
 names | head -z -n "$most" | xargs -0 -r stat --printf='%F\t%s\t%n\0' -- 2>/dev/null \
-  | tr '\n\0' '\001\n' | most=$most LC_ALL=C awk -F'\t' '
+  | tr '\n\0' '\001\n' | most=$most awk -F'\t' '
     BEGIN { most = ENVIRON["most"] + 0 }
     END { if (NR >= most) print "0\t-1\t" }
     $1 ~ /^regular/ { name = substr($0, length($1 $2) + 3); print gsub("/", "/", name) "\t" $2 "\t" name }' \
-  | LC_ALL=C sort -t "$(printf '\t')" -k1,1n -k3 \
-  | report=$report cap=$cap room=$room binary=$binary generated=$generated LC_ALL=C awk -F'\t' '
+  | sort -t "$(printf '\t')" -k1,1n -k3 \
+  | report=$report cap=$cap room=$room binary=$binary generated=$generated awk -F'\t' '
     BEGIN {
       report = ENVIRON["report"]; cap = ENVIRON["cap"] + 0; room = ENVIRON["room"] + 0
       binary = ENVIRON["binary"]; generated = ENVIRON["generated"]

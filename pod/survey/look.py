@@ -83,20 +83,9 @@ def seen_in(file: Listed, read: Result, search: Result | None) -> Seen:
     return Seen(kind, tuple(sorted(lines.items())), total, "", is_partial)
 
 
-def is_answer(result: Result | None) -> bool:
-    """Tell whether a read_file result still says what it once said.
-
-    Once pruned from the view, only its summary is left; then it is read anew.
-    """
-    if result is None:
-        return False
-    return result.is_new or not _PRUNED.match(result.text)
-
-
 _NUMBERED = re.compile(r" *(\d+)\t(.*)", re.DOTALL)
 _MATCH = re.compile(r"(\d+):(.*)", re.DOTALL)
 _TOTAL = re.compile(r"lines \d+-\d+ of (?:more than )?(\d+)")
-_PRUNED = re.compile(r"read .* lines \d+-\d+ of")
 _NO_TEXT = re.compile(r"is no text \((.+?), \d+ bytes\)")
 
 

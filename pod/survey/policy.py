@@ -18,7 +18,7 @@ from pod.survey.listing import (
     needs_glob,
     read_listing,
 )
-from pod.survey.look import calls_for, is_answer, read_call, search_call, seen_in
+from pod.survey.look import calls_for, read_call, search_call, seen_in
 from pod.survey.markdown import code
 from pod.survey.report import (
     DONE,
@@ -35,7 +35,7 @@ from pod.survey.report import (
 )
 from pod.survey.state import Absent, look_back_call, report_in
 from pod.survey.task import Task, task_of
-from pod.survey.transcript import Call, Transcript, arguments, call_id
+from pod.survey.transcript import Call, Transcript, arguments, call_id, is_lost
 from worker.api import Request
 from worker.policy import Reply, call, say
 
@@ -68,7 +68,7 @@ class _Step(Struct, frozen=True):
     def reply(self) -> Reply:
         listing = self.listing()
         report = report_in(self.seen, self.task)
-        if self.seen_failing():
+        if len(self.failed_writes()) >= MOST_FAILED_WRITES:
             return self.give_up()
         if isinstance(listing, Call) or report is None:
             return self.look_around(listing, needs_report=report is None)
@@ -100,8 +100,7 @@ class _Step(Struct, frozen=True):
         listing = read_listing(self.task, listed, globbed)
         if listing is not None:
             return listing
-        # Pruned from the view, most likely; but what is new is all there is.
-        return " ".join(listed.text.split())[:300] if listed.is_new else by_bash
+        return " ".join(listed.text.split())[:300]
 
     def look_around(
         self, listing: Listing | str | Call, *, needs_report: bool
@@ -109,9 +108,13 @@ class _Step(Struct, frozen=True):
         calls = [listing] if isinstance(listing, Call) else []
         if needs_report:
             calls.append(look_back_call(self.seen, self.task))
-        return self.make(
-            calls, "I look what is there, and what the report says so far."
+        is_glob = calls[:1] == [glob_call()]
+        said = (
+            "The list is not git's own: glob tells what .gitignore leaves out."
+            if is_glob
+            else "Looking at what is there, and at what the report says so far."
         )
+        return self.make(calls, said)
 
     def begin(self, listing: Listing) -> Reply:
         write = Call(
@@ -119,9 +122,10 @@ class _Step(Struct, frozen=True):
             arguments(path=self.task.report, content=beginning(self.task)),
         )
         batch = self.next_batch(listing.files)
-        said = (
-            f"There are {listing.total:,} files; {len(listing.files):,} of them I read."
-        )
+        few = len(listing.files)
+        said = f"Files here: {listing.total:,}. I begin the report and read {few:,}."
+        if not few:
+            said = f"Files here: {listing.total:,}, none to read. I write that down."
         return self.make([write, *self.asked(batch)], said)
 
     def go_on(self, listing: Listing, report: Report) -> Reply:
@@ -150,7 +154,7 @@ class _Step(Struct, frozen=True):
             wanted
             for file in batch
             for wanted in calls_for(file)
-            if not is_answer(self.seen.result_of(wanted))
+            if self.seen.result_of(wanted) is None
         ]
 
     def write_down(self, listing: Listing, batch: Sequence[Listed]) -> Call:
@@ -185,20 +189,21 @@ class _Step(Struct, frozen=True):
             lines.append(f"Left out: {'; '.join(missing)}.")
         return say("\n".join(lines))
 
-    def seen_failing(self) -> bool:
-        return len(self.failed_writes()) >= MOST_FAILED_WRITES
-
     def failed_writes(self) -> list[str]:
-        return [
-            made.result.text
-            for made in self.seen.made
-            if made.call.name in ("write_file", "edit_file")
-            and made.result is not None
-            and made.result.is_error
-        ]
+        """Return what the last writes said, as far as they failed in a row."""
+        failed: list[str] = []
+        for made in reversed(self.seen.made):
+            if made.call.name not in ("write_file", "edit_file"):
+                continue
+            if made.result is None or is_lost(made.result):
+                continue
+            if not made.result.is_error:
+                break
+            failed.append(made.result.text)
+        return failed
 
     def give_up(self) -> Reply:
-        last = " ".join(self.failed_writes()[-1].split())[:300]
+        last = " ".join(self.failed_writes()[0].split())[:300]
         return say(f"The report {code(self.task.report)} cannot be written: {last}")
 
     def edit(self, *edits: tuple[str, str]) -> Call:

@@ -62,6 +62,15 @@ def test_a_tiny_part_teaches_nothing() -> None:
     assert calibration.factor == FIRST
 
 
+def test_a_prompt_that_shrank_teaches_nothing() -> None:
+    calibration = Calibration(MODEL)
+
+    calibration.learn(4_000, -20_000)
+    calibration.learn(4_000, 0)
+
+    assert calibration.factor == FIRST
+
+
 def test_one_giant_part_does_not_outvote_all_others() -> None:
     one, many = Calibration(MODEL), Calibration(MODEL)
 

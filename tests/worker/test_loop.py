@@ -283,14 +283,20 @@ async def test_a_refusal_ends_the_turn_and_its_calls_do_not_run() -> None:
     assert isinstance(case.added[-1], ToolResult)
 
 
-async def test_a_full_window_is_an_overflow_and_its_answer_is_kept() -> None:
-    case = Case(([said("half")], "model_context_window_exceeded"))
+async def test_an_answer_that_filled_the_window_stays_out_of_the_history() -> None:
+    case = Case(([said("half"), called("a")], "model_context_window_exceeded"))
 
     ending = await case.run()
 
     assert isinstance(ending, Failed)
     assert ending.failure.kind == "overflow"
-    assert case.added == [AssistantText(text="half", response="id1")]
+    assert case.added == []
+    assert case.history.discarded == [
+        AssistantText(text="half", response="id1"),
+        ToolCall(call_id="a", name="do", arguments="{}", response="id1"),
+    ]
+    assert [usage.context_tokens for usage in case.history.usages] == [None]
+    assert case.spent.usage == Usage(input=100, output=10)
 
 
 async def test_an_unknown_stop_reason_is_the_end_with_a_warning() -> None:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 import trio
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from msgspec import Raw
 
 from worker.api import ToolSpec
@@ -20,7 +20,7 @@ from worker.items import (
 )
 from worker.model import Model
 from worker.occupancy import INLINE_BYTES, Occupancy, Parts, Room
-from worker.tokens import ENVELOPE, OTHER_TOKENIZER
+from worker.tokens import CALL_ENVELOPE, ENVELOPE, OTHER_TOKENIZER, RESULT_ENVELOPE
 from worker.usage import Usage
 
 
@@ -96,19 +96,30 @@ async def test_letters_of_many_bytes_are_counted_and_not_refused() -> None:
     assert over is None
 
 
-async def test_from_the_first_answer_on_every_request_has_an_estimate() -> None:
+async def test_what_was_measured_and_a_few_bytes_need_no_tokenizer() -> None:
+    counter = Letters()
+    occupancy = case(counter=counter)
+    occupancy.measured(90_000, [user(10)])
+
+    assert await occupancy.room([user(10), user(5_000)]) == Room(None, 1_000)
+    assert counter.counted == []
+
+
+async def test_once_counted_every_request_has_an_estimate() -> None:
     occupancy = case(counter=Letters())
     items = [user(10), *answer(20)]
+    await occupancy.estimate(items[:1])
     occupancy.measured(500, items)
 
     room = await occupancy.room([*items, result(100)])
 
-    assert room == Room(500 + scaled(100 + ENVELOPE), 1_000)
+    assert room == Room(500 + scaled(100 + RESULT_ENVELOPE), 1_000)
 
 
 async def test_without_a_window_there_is_an_estimate_and_no_clamp() -> None:
     occupancy = case(counter=Letters(), window=None)
     before = await occupancy.room([user(10**6)])
+    await occupancy.estimate([user(10**6)])
     occupancy.measured(500, [user(10**6)])
 
     after = await occupancy.room([user(10**6), user(10)])
@@ -124,10 +135,10 @@ async def test_a_provider_that_tells_nothing_leaves_everything_to_the_estimate()
     items = [user(10), *answer(20)]
     occupancy.measured(None, items)
 
-    estimate = (await occupancy.room([*items, user(5)])).estimate
+    estimate = await occupancy.estimate([*items, user(5)])
 
-    # envelopes; reasoning with its signature; the call's name and arguments
-    items_tokens = 10 + 3 + 20 + 4 + 5 + 5 * ENVELOPE
+    # what is said; the call's name and arguments; envelopes
+    items_tokens = 10 + 2 + 20 + 4 + 5 + 4 * ENVELOPE + CALL_ENVELOPE
     assert estimate == scaled(items_tokens + OVERHEAD)
     assert occupancy.last is None
 
@@ -141,7 +152,9 @@ async def test_an_answer_without_figures_leaves_the_measurement_before() -> None
 
     estimate = await occupancy.estimate(second)
 
-    assert estimate == 500 + scaled(30 + 3 + 40 + 4 + 4 * ENVELOPE)
+    result_tokens = 30 + RESULT_ENVELOPE
+    answer_tokens = 2 + 40 + 4 + 2 * ENVELOPE + CALL_ENVELOPE
+    assert estimate == 500 + scaled(result_tokens + answer_tokens)
 
 
 async def test_the_room_is_never_less_than_an_answer_needs() -> None:
@@ -163,6 +176,15 @@ async def test_no_more_output_is_asked_for_than_the_model_gives() -> None:
     occupancy.measured(9_990, [user(1)])
 
     assert (await occupancy.room([user(1)])).max_tokens == 500
+
+
+async def test_a_window_that_was_learned_bounds_the_room() -> None:
+    occupancy = case(counter=Letters(), window=None, max_tokens=2_000)
+    occupancy.measured(8_500, [user(1)])
+
+    occupancy.window = 10_000
+
+    assert (await occupancy.room([user(1)])).max_tokens == 1_500
 
 
 @pytest.mark.parametrize(("limit", "over"), [(649, 650), (650, None), (10**6, None)])
@@ -201,7 +223,7 @@ async def test_each_item_is_counted_once_over_requests_and_a_compaction() -> Non
 
     assert len(counter.counted) == len(set(counter.counted))
     assert sorted(map(len, counter.counted)) == sorted(
-        [10, 3, 20, 4, 30, 99, len(SYSTEM), OVERHEAD - len(SYSTEM) - ENVELOPE]
+        [10, 2, 20, 4, 30, 99, len(SYSTEM), OVERHEAD - len(SYSTEM) - ENVELOPE]
     )
 
 
@@ -269,8 +291,8 @@ async def test_the_factor_learns_from_what_was_new_in_the_request() -> None:
     occupancy = case(counter=Letters())
     items: list[Item] = [user(10), *answer(20)]
     occupancy.measured(500, items, usage=Usage(input=400, output=100))
-    items.append(result(1_000 - ENVELOPE))
-    await occupancy.room(items)
+    items.append(result(1_000 - RESULT_ENVELOPE))
+    await occupancy.estimate(items)
     items += answer(30, "r2")
     occupancy.measured(2_550, items, usage=Usage(input=2_500, output=50))
 
@@ -293,7 +315,7 @@ async def learned(
     if pruned:
         items[0] = user(2)
     items.append(result(1_000))
-    await occupancy.room(items)
+    await occupancy.estimate(items)
     items += answer(30, "r2")
     occupancy.measured(2_550, items, usage=usage)
     return occupancy.calibration.factor
@@ -359,6 +381,7 @@ def texts(lengths: Sequence[tuple[str, int]]) -> list[Item]:
     return [user(length, letter) for letter, length in lengths]
 
 
+@example([], [], None, 45)  # where the envelope of a tool decides
 @given(LENGTHS, LENGTHS, st.none() | st.integers(1, 2_000), st.integers(0, 3_000))
 def test_over_agrees_with_the_estimate_whatever_bytes_prove(
     view: list[tuple[str, int]],
