@@ -71,7 +71,6 @@ PURE = {
         "compact/draft",
         "compact/ends",
         "compact/escape",
-        "compact/fill",
         "compact/guard",
         "compact/overview",
         "compact/quotes",
