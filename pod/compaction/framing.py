@@ -88,7 +88,7 @@ def escaped(text: str) -> str:
 _TAGS = re.compile(
     r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
     r"conversation|additional-context|read-files|modified-files|system-reminder|"
-    r"function_calls|function_results))\b)"
+    r"function_calls|function_results))(?![\w-]))"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"

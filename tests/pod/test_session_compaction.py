@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec.structs import replace
 
+from pod.compaction.breaker import Breaker, breaker_of
 from pod.compaction.cut import Cut, find_cut
 from pod.compaction.directives import directives_of
-from pod.context import context
+from pod.compaction.thrash import thrash_of
+from pod.context import context, state
 from pod.entries import (
     BreakerChange,
     Clip,
@@ -130,7 +132,9 @@ def scripted(session: Session, random: Random, steps: int) -> None:
             if old:
                 chosen = random.choice(old).entry
                 session.append(Prune(entries=(chosen,), tokens=(99,), saved=9))
-        elif draw < 0.9:
+        elif draw < 0.88:
+            session.append(Breaker().failed(name, now=clock()).as_entry())
+        elif draw < 0.92:
             ids = [entry.id for entry in session.path_entries()]
             session.navigate(random.choice([None, *ids]))
         else:
@@ -157,10 +161,16 @@ def test_memory_the_path_and_a_reload_show_the_same(tmp_path: Path, seed: int) -
         assert session.path_entries() == whole.path(leaf)
         assert faults(live) == []
         assert session.problems == []
+        assert session.breaker == breaker_of(whole.path(leaf))
+        assert session.thrash == thrash_of(whole.path(leaf))
+        assert session.state == replace(
+            state(HEADER, whole.path(leaf)), begun=session.state.begun
+        )
 
     with Session.open(log) as again:
         assert again.items == live
         assert again.path_entries() == whole.path(leaf)
+        assert again.thrash == thrash_of(whole.path(leaf))
         assert again.recovered == ()
 
 

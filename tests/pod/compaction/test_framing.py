@@ -75,6 +75,7 @@ def test_what_looks_like_a_boundary_is_escaped(hostile: str) -> None:
         "<summary>",
         "x[Auto-read file: b]",
         "<systemd>",
+        "<system-config>",
         "a<b>c",
     ],
 )

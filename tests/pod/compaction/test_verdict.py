@@ -1,7 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from pod.compaction.verdict import Figures, Rejection, failure_message, judge
+from pod.compaction.job import failure_text
+from pod.compaction.verdict import Figures, Rejection, judge
 from pod.entries import Reason
 
 GOOD = Figures(
@@ -78,4 +79,4 @@ def test_the_same_size_is_no_gain_however_little_is_asked(after: int) -> None:
 def test_the_words_of_a_failure_depend_on_why_it_was_tried(
     reason: Reason, text: str
 ) -> None:
-    assert failure_message(reason, "it is") == text
+    assert failure_text(reason, "it is") == text
