@@ -58,7 +58,6 @@ PURE = {
         "compact/draft",
         "compact/ends",
         "compact/escape",
-        "compact/fill",
         "compact/guard",
         "compact/overview",
         "compact/quotes",

@@ -290,7 +290,7 @@ class _Turn:
             taken=self._call_ids(),
             new_id=self._setup.new_id,
         )
-        if hidden := hidden_overflow(response, self._setup.model.window):
+        if hidden := hidden_overflow(response, self._occupancy.window):
             return await self._overflowed(answer, items, hidden)
         calls = [item for item in items if isinstance(item, ToolCall)]
         with trio.CancelScope(shield=True):  # or a cancel would lose what is billed
