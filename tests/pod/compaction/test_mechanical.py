@@ -2,11 +2,12 @@ import time
 
 from hypothesis import given, strategies as st
 
-from pod.compaction.mechanical import HEADINGS, mechanical_summary
+from pod.compaction.mechanical import mechanical_summary
 from pod.entries import FileDetails
 from tests.makers import call, result, said, synthetic, user
 from tests.pod.compaction.counting import count_text
 from tests.strategies import histories, modest
+from worker.compact.summary import HEADINGS
 from worker.items import Item, ToolResult
 
 
