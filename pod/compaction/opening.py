@@ -96,14 +96,14 @@ def files_of(session: Session) -> FilesInUse:
 
 
 def _occupancy(session: Session, setup: Setup) -> Occupancy:
-    path, model = session.path_entries(), setup.model.id
+    model = setup.model.id
     occupancy = Occupancy(
         model=setup.model,
         system=setup.system,
         specs=setup.specs,
         counter=setup.counter,
-        calibration=calibration_of(model, path),
+        calibration=calibration_of(model, session.path_entries()),
     )
-    if (measured := last_measured(model, path)) is not None:
+    if (measured := last_measured(model, session.recent_entries())) is not None:
         occupancy.measured(*measured)
     return occupancy
