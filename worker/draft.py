@@ -44,9 +44,8 @@ class _Message(Struct, frozen=True):
 class Draft:
     """The messages of *items* for one model.
 
-    Where *before* is a draft on the same terms whose settled items begin
-    *items*, it is gone on with. *same* is how many items are the very ones it
-    was made of.
+    *before* is a draft with the same thinking, and *same* how many of the items
+    are the very ones it was made of: as far as that goes it is gone on with.
     """
 
     def __init__(
@@ -67,12 +66,13 @@ class Draft:
         self._messages: list[_Message] = []
         self._settled: list[_Message] = []
         """The messages as they stood before the last response."""
-        self._settled_items = 0
-        """How many items are in those, leading system items included."""
+        self._last_response = (0, 0)
+        """Where that is among the items: its first, and the one behind it."""
         if before is not None and self._follows(before, same):
-            self._messages = list(before._settled)
-            self._settled_items = before._settled_items
-        self._build(max(self._settled_items, leading(items)))
+            self._settled = before._settled
+            self._last_response = before._last_response
+            self._messages = list(self._settled)
+        self._build(max(self._last_response[0], leading(items)))
         self._close()
 
     def lacks_reasoning(self) -> bool:
@@ -102,12 +102,11 @@ class Draft:
         return tuple(messages)
 
     def _follows(self, before: "Draft", same: int) -> bool:
-        settled = before._settled_items
+        start, end = before._last_response
         return (
-            settled <= same
+            end <= same  # or what stands before it might go on
             and before._model == self._model
-            and before.thinking == self.thinking
-            and _below(before._images, settled) == _below(self._images, settled)
+            and _below(before._images, start) == _below(self._images, start)
         )
 
     def _build(self, first: int) -> None:
@@ -118,7 +117,8 @@ class Draft:
                 run.append(start)
             elif blocks := self._response(start, end):
                 self._add_run(run)
-                self._settled, self._settled_items = list(self._messages), start
+                self._settled = list(self._messages)
+                self._last_response = (start, end)
                 self._add_response(blocks)
                 run = []
         self._add_run(run)
