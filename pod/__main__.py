@@ -12,9 +12,12 @@ def main() -> int:
     if wrong := misplaced():
         sys.stderr.write(f"pod: {wrong}\n")
         return 1
-    from pod.cli import main as run_command_line
+    try:
+        from pod.cli import main as run_command_line
 
-    return run_command_line(sys.argv[1:])
+        return run_command_line(sys.argv[1:])
+    except KeyboardInterrupt:  # before a run was there to be ended
+        return 130
 
 
 def misplaced() -> str | None:

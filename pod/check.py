@@ -5,8 +5,21 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pod.compaction.thresholds import (
+    Budgets,
+    admission_problem,
+    derive,
+    low_water_problem,
+)
 from pod.key_text import label
-from pod.manifest import Manifest, ModelTable, PromptTable, RetryTable, ToolsTable
+from pod.manifest import (
+    CompactionTable,
+    Manifest,
+    ModelTable,
+    PromptTable,
+    RetryTable,
+    ToolsTable,
+)
 from pod.merge import Source
 from pod.toml_text import quoted, toml_value
 
@@ -30,7 +43,8 @@ class Facts(Struct, frozen=True):
     """What the check has to know of the world.
 
     *session_dir* is the folder in use, the default one included; *window* is
-    the model's in tokens, None where unknown.
+    the model's in tokens, None where unknown. *overhead* are the tokens of the
+    system prompt and the tools' schemas; 0 where nobody counted them.
     """
 
     read_roots: tuple[Place, ...]
@@ -41,6 +55,7 @@ class Facts(Struct, frozen=True):
     python: tuple[Place, ...]
     window: int | None
     is_price_known: bool
+    overhead: int = 0
 
 
 class Finding(Struct, frozen=True):
@@ -65,6 +80,7 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_roots(facts),
         *_session(manifest, facts),
         *_own_files(facts),
+        *_compaction(manifest, facts),
     )
 
 
@@ -209,6 +225,55 @@ def _own_files(facts: Facts) -> Iterator[Finding]:
                 f"{_shown(file)} lies in the write root {_shown(root)}: the model's tools "
                 "could change what the Pod does when it is started again",
             )
+
+
+def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    table, model, window = manifest.compaction, manifest.model, facts.window
+    for name in _repeated(table.order):
+        yield _error("compaction.order", f"{quoted(name)} is listed twice")
+    if table.summary_target > table.summary_cap:
+        yield _error(
+            "compaction.summary_target",
+            f"{toml_value(table.summary_target)} tokens are above summary_cap ="
+            f" {toml_value(table.summary_cap)}",
+        )
+    if not table.enabled or (window is not None and model.max_tokens >= window):
+        return
+    thresholds = derive(
+        compact_threshold=table.compact_threshold,
+        turn_threshold=table.turn_threshold,
+        window=window,
+        reserve_tokens=table.reserve_tokens,
+        max_tokens=model.max_tokens,
+        low_water=table.low_water,
+    )
+    if thresholds is None:
+        return
+    budgets = budgets_of(table, facts.overhead)
+    key = "compact_threshold"
+    if table.compact_threshold is None and table.turn_threshold is not None:
+        key = "turn_threshold"
+    if problem := admission_problem(budgets, thresholds, window):
+        if window and table.compact_threshold is None and table.turn_threshold is None:
+            problem = (
+                f"the limits that follow from a window of {toml_value(window)} tokens,"
+                f" reserve_tokens = {toml_value(table.reserve_tokens)} and [model]"
+                f" max_tokens = {toml_value(model.max_tokens)}: {problem}"
+            )
+        yield _error(f"compaction.{key}", problem)
+    elif problem := low_water_problem(budgets, thresholds):
+        yield _warning(f"compaction.{key}", problem)
+
+
+def budgets_of(table: CompactionTable, overhead: int) -> Budgets:
+    """Return the most the parts of a compacted context may take."""
+    return Budgets(
+        overhead=overhead,
+        retained=table.retained_tokens,
+        auto_read=table.auto_read_budget,
+        directives=table.directive_budget,
+        summary=table.summary_cap,
+    )
 
 
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:

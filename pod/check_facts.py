@@ -16,12 +16,13 @@ def gather(
     state_dir: Path,
     window: int | None,
     is_price_known: bool,
+    overhead: int = 0,
 ) -> Facts:
     """Return the facts for ``check``.
 
     *cwd* is the folder the Pod works in, *state_dir* the folder for session
     logs where the manifest names none. *window* (tokens) and *is_price_known*
-    are of the manifest's model.
+    are of the manifest's model, *overhead* (tokens) of its system prompt and tools.
     """
     manifest = loaded.manifest
     beside = loaded.beside
@@ -41,6 +42,7 @@ def gather(
         python=tuple(_place(file, beside(file)) for file in files),
         window=manifest.model.context_window or window,
         is_price_known=is_price_known,
+        overhead=overhead,
     )
 
 

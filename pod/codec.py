@@ -56,7 +56,7 @@ def encode(entry: AnyEntry | Header) -> bytes:
     """
     if isinstance(entry, Unknown):
         return entry.json.encode() + b"\n"
-    return _ascii(_encoder.encode(entry)) + b"\n"
+    return to_ascii(_encoder.encode(entry)) + b"\n"
 
 
 def decode(line: bytes) -> AnyEntry:
@@ -128,7 +128,7 @@ def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
     for name, value in fields.items():
         if value is not None or name in record:
             record[name] = Raw(_encoder.encode(value))
-    return _ascii(_encoder.encode(record)) + b"\n"
+    return to_ascii(_encoder.encode(record)) + b"\n"
 
 
 def _is_unknown(record: Mapping[str, Raw]) -> bool:
@@ -188,7 +188,8 @@ def _why(line: bytes, error: Exception) -> str:
     return str(error)
 
 
-def _ascii(line: bytes) -> bytes:
+def to_ascii(line: bytes) -> bytes:
+    """Return JSON with everything but ASCII as escapes, so that no reader splits it."""
     if line.isascii():
         return line
     return _NOT_ASCII.sub(_escape, line.decode()).encode()

@@ -1,84 +1,33 @@
 """What the model sees of a session: a pure function of the path to its leaf."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from pod.entries import (
     AnyEntry,
-    BreakerChange,
-    Clip,
-    Compaction,
-    CompactionFailed,
-    CompactionStart,
-    Custom,
-    CustomMessage,
     DeliveredEntry,
     Header,
     InputEntry,
-    ItemEntry,
-    Label,
-    Leaf,
     ModelChange,
-    Notice,
     PromptChange,
-    Prune,
     RunEnd,
     RunStart,
-    SessionInfo,
     ToolStart,
-    Unknown,
-    UsageEntry,
 )
-from prompts import load
-from worker.items import Item, SystemText
+from pod.view import View
+from worker.items import Item
 
 
 def context(path: Iterable[AnyEntry]) -> list[Item]:
     """Return the history that the entries of a path make, root first.
 
-    The same path gives the same items, whenever and wherever it is read.
+    Behind the newest compaction that is: its summary, the user's directives, the
+    auto-read files and the references, all as SystemText; then the items from
+    its first kept entry on, as prunes and clips show them. The same path gives
+    the same items, whenever and wherever it is read.
     """
-    # A compaction will replace the items before its first kept one here.
-    return [item for entry in path for item in items(entry)]
-
-
-def items(entry: AnyEntry) -> tuple[Item, ...]:
-    """Return what one entry adds to the history, if anything."""
-    match entry:
-        case ItemEntry(item=item):
-            return (item,)
-        case CustomMessage(kind=kind, text=text):
-            return (SystemText(_framed("custom_message", kind=kind, text=text)),)
-        case (
-            InputEntry()
-            | DeliveredEntry()
-            | UsageEntry()
-            | RunStart()
-            | RunEnd()
-            | ToolStart()
-            | ModelChange()
-            | PromptChange()
-            | SessionInfo()
-            | Label()
-            | Leaf()
-            | Custom()
-            | Notice()
-            | CompactionStart()
-            | Compaction()
-            | CompactionFailed()
-            | BreakerChange()
-            | Prune()
-            | Clip()
-            | Unknown()
-        ):
-            return ()
-
-
-def _framed(prompt: str, **values: str) -> str:
-    """Fill a prompt file's {names}; what is filled in is not looked at again."""
-    return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], load(prompt))
+    return View(path).items
 
 
 def pending_inputs(path: Iterable[AnyEntry]) -> list[InputEntry]:

@@ -7,7 +7,15 @@ from msgspec import Struct
 from pod.entries import Outcome
 from pod.exits import Exit
 from worker.client import FailureKind
-from worker.loop import Ending, Exhausted, Failed, Finished, Limited, Refused, Yielded
+from worker.endings import (
+    Ending,
+    Exhausted,
+    Failed,
+    Finished,
+    Limited,
+    Refused,
+    Yielded,
+)
 
 Stop = Literal["sigint", "sigterm", "cancelled", "broken_pipe", "timeout"]
 """What can end a run from outside."""
@@ -101,7 +109,8 @@ def verdict_of_stop(stop: Stop, *, seconds: float | None = None) -> Verdict:
                 "cancelled",
                 stop,
                 Exit.FAILED,
-                "nobody reads the output any more",
+                "standard output takes nothing any more: its reader is gone, or its"
+                " disk is full",
                 interrupted=True,
             )
         case "timeout":

@@ -280,7 +280,9 @@ class Compaction(
 
     The context behind it is: the summary, the directives, the auto-read files,
     the references, then the items from the entry *first_kept* on (None: none).
-    *compacted_from* is the leaf before it.
+    *compacted_from* is the leaf before it. *dropped_reasoning* are kept item
+    entries that are not shown any more: where the cut lies inside a tool loop,
+    the loop loses its reasoning as a whole.
     """
 
     compaction_id: str
@@ -299,6 +301,7 @@ class Compaction(
     short_summary: str = ""
     preserve_data: str = ""
     from_hook: bool = False
+    dropped_reasoning: tuple[str, ...] = ()
     usage: Usage = Usage()
     cost_usd: float | None = None
     seconds: float = 0.0
@@ -414,6 +417,7 @@ REFERENCES = (
     "entries",
     "first_kept",
     "compacted_from",
+    "dropped_reasoning",
 )
 """Fields that hold ids of the same log, one or a list: a fork maps each of them.
 

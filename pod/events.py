@@ -8,7 +8,15 @@ retries) happens once and carries no number.
 import msgspec
 from msgspec import Struct
 
-from pod.entries import AnyEntry, Unknown
+from pod.codec import to_ascii
+from pod.entries import (
+    AnyEntry,
+    Compaction,
+    CompactionFailed,
+    RunEnd,
+    Unknown,
+    UsageEntry,
+)
 from worker.events import Live
 
 PROTOCOL = "pod/1"
@@ -40,18 +48,37 @@ class Init(Struct, frozen=True, tag="init"):
     sandbox: str
 
 
-Event = AnyEntry | Live | Init
+class CompactProgress(Struct, frozen=True, tag="compact_progress"):
+    """How far a compact worker is; figures are tokens."""
+
+    compaction_id: str
+    requests: int
+    worker_input_tokens: int
+    auto_read_tokens: int
+    auto_read_budget: int
+    references: int
+    has_summary: bool
+
+
+class CompactSkipped(Struct, frozen=True, tag="compact_skipped"):
+    """No compaction was begun, though one was due or wanted."""
+
+    reason: str
+    message: str
+
+
+PodLive = CompactProgress | CompactSkipped
+Event = AnyEntry | Live | PodLive | Init
 
 
 def line(
     event: Event, *, session: str, at: str | None = None, run: str | None = None
 ) -> bytes:
-    """Return *event* as one JSON line, newline included.
+    """Return *event* as one JSON line in ASCII, newline included.
 
     *at* and *run* are for live events; an entry carries its own. The keys come
     in a fixed order: v, seq, at, session, run, type, then the event's own.
     """
-    fields: dict[str, object]
     if isinstance(event, Unknown):
         fields = msgspec.json.decode(event.json, type=dict[str, object])
         kind = event.type
@@ -60,20 +87,52 @@ def line(
         kind = name_of(type(event))
     head: dict[str, object] = {"v": VERSION}
     if "seq" in fields:
-        head["seq"] = fields.pop("seq")
-    head["at"] = fields.pop("at", at)
+        head["seq"] = fields["seq"]
+    head["at"] = fields.get("at", at)
     head["session"] = session
-    head["run"] = fields.pop("run", run)
+    head["run"] = fields.get("run", run)
     head["type"] = kind
-    fields.pop("type", None)
-    return _encoder.encode(head | fields) + b"\n"
+    rest = {name: value for name, value in fields.items() if name not in head}
+    return to_ascii(_encoded(head | rest)) + b"\n"
+
+
+def _encoded(fields: dict[str, object]) -> bytes:
+    try:
+        return _encoder.encode(fields)
+    except UnicodeEncodeError:
+        # An entry is well-formed, or it were not in the log. A live event may
+        # carry what a tool said: flat text, with lone surrogates in it.
+        return _encoder.encode(
+            {
+                name: value.encode("utf-8", "replace").decode()
+                if isinstance(value, str)
+                else value
+                for name, value in fields.items()
+            }
+        )
 
 
 _encoder = msgspec.json.Encoder()
 
 
 def _fields(event: Event) -> dict[str, object]:
-    return msgspec.convert(msgspec.to_builtins(event), dict[str, object])
+    """Return *event*'s fields. Defaults are left out, as in the log, with two exceptions.
+
+    The result has all of its fields, for those who read nothing else; and a cost
+    that is not known is null wherever there could be one: no cost is another thing.
+    """
+    fields = msgspec.convert(msgspec.to_builtins(event), dict[str, object])
+    if isinstance(event, RunEnd):
+        for name in event.__struct_fields__:
+            if name not in NOT_IN_RESULT:
+                fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
+    if isinstance(event, UsageEntry | Compaction | CompactionFailed):
+        fields.setdefault("cost_usd", None)
+    return fields
+
+
+NOT_IN_RESULT = frozenset({"seq", "id", "parent", "at", "run"})
+"""Absent in a result that could not be written to the log."""
 
 
 EVENT_NAMES = {

@@ -2,7 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
+
 from pod.entries import (
+    Custom,
     DeliveredEntry,
     InputEntry,
     ItemEntry,
@@ -11,7 +14,7 @@ from pod.entries import (
 )
 from pod.session import Session
 from tools.files_in_use import FilesInUse
-from worker.items import Item, ToolCall, ToolResult, UserText
+from worker.items import FromModel, Item, ToolCall, ToolResult, UserText
 from worker.loop import Answered
 
 
@@ -34,6 +37,8 @@ class Journal:
         """Awaited at each commit: who listens has time to take it in."""
         self.tool_calls = 0
         self.tool_errors = 0
+        self.responses = 0
+        """Answers so far; broken-off ones do not count."""
 
     @property
     def items(self) -> Sequence[Item]:
@@ -61,10 +66,16 @@ class Journal:
             )
         return len(waiting)
 
+    def discard(self, items: Sequence[FromModel]) -> None:
+        if items:
+            json = msgspec.json.encode(items).decode()
+            self._session.append(Custom(kind="discarded_response", json=json))
+
     def start_tool(self, call: ToolCall) -> None:
         self._session.append(ToolStart(call_id=call.call_id, name=call.name))
 
     def answered(self, answered: Answered) -> None:
+        self.responses += bool(answered.response)
         self._session.append(
             UsageEntry(
                 response=answered.response,

@@ -6,7 +6,7 @@ it is also made to outlast a power loss (commit).
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
@@ -27,7 +27,7 @@ from pod.disk import (
 )
 from pod.entries import AnyEntry, Header
 from pod.errors import LogFailed, NotASession, SessionDamaged
-from pod.scan import Scan, scan
+from pod.scan import Record, Scan, read, scan
 
 Durability = Literal["fsync", "flush"]
 
@@ -64,6 +64,24 @@ def read_log(path: Path) -> Scan:
     fd = open_reading(path)
     try:
         return _scan(fd, path)
+    finally:
+        os.close(fd)
+
+
+def read_entries(path: Path, ids: Collection[str]) -> dict[str, AnyEntry]:
+    """Read single entries of a log, by their ids; one pass over the file.
+
+    Raises LogFailed.
+    """
+    fd = open_reading(path)
+    try:
+        found: dict[str, AnyEntry] = {}
+        for part in read(chunks(fd)):
+            if isinstance(part, Record) and part.entry.id in ids:
+                found.setdefault(part.entry.id, part.entry)
+        return found
+    except OSError as error:
+        raise failed("cannot read", path, error) from error
     finally:
         os.close(fd)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from pod.entries import Mode
+
 # The upper ends keep inf and slips of the keyboard out.
 Positive = Annotated[
     int,
@@ -177,6 +179,71 @@ class SessionTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What commits an entry: "fsync" survives a power cut, "flush" only a crash of the process."""
 
 
+Share = Annotated[float, Meta(gt=0, le=1, description="a number above 0, at most 1")]
+
+
+class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens when the context fills up: its older part is replaced by a summary."""
+
+    enabled: bool = True
+    """Whether the context is compacted by itself. If not, a full one ends the run (exit 7); by hand it still can be."""
+    auto_continue: bool = True
+    """Whether a Pod that stays goes on after a compaction behind a run, with "Continue if you have next steps.", once per prompt."""
+    mode: Mode = "worker"
+    """Who writes the summary: "worker" is an agent of its own that reads what matters, "mechanical" takes no model."""
+    order: tuple[Mode, ...] = ("worker", "mechanical")
+    """What is tried, one after the other, where the run cannot go on without a compaction. The mode comes first, wherever it stands in it."""
+    compact_threshold: Annotated[Positive | None, Meta(examples=[80_000])] = None
+    """Tokens of context from which on it is compacted once a run has ended. Unset: 8/9 of turn_threshold."""
+    turn_threshold: Annotated[Positive | None, Meta(examples=[90_000])] = None
+    """Tokens of context from which on it is compacted before the next request. Unset: 9/8 of compact_threshold; without that, what reserve_tokens and max_tokens leave of the window."""
+    retained_tokens: Positive = 8_000
+    """Tokens of the newest messages and results that stay as they are."""
+    reserve_tokens: Positive = 16_384
+    """Tokens of the window that limits derived from it leave free."""
+    low_water: Share = 0.7
+    """What a compaction must bring the context under, as a part of compact_threshold."""
+    min_gain: Share = 0.1
+    """The part of the context that must be gone after a compaction; less is a failure."""
+    auto_read_budget: Positive = 8_000
+    """Tokens of files that are put in front of the model again."""
+    directive_budget: Positive = 4_000
+    """Tokens of the user's own messages that are carried along word for word."""
+    overview_tokens: Positive = 8_000
+    """Tokens of the transcript that the compact worker gets to see."""
+    compact_worker_max_input_tokens: Positive = 50_000
+    """Most input tokens of one compact worker, each counted once, when it is first sent."""
+    worker_max_requests: Positive = 20
+    """Most requests of one compact worker."""
+    worker_timeout: Seconds = 300.0
+    """Most seconds of one compact worker."""
+    worker_model: Annotated[Line | None, Meta(examples=["claude-haiku-5-5"])] = None
+    """Name of the compact worker's model. Unset: the Pod's."""
+    default_references: Annotated[
+        int, Meta(ge=0, le=100, description="a whole number from 0 to 100")
+    ] = 5
+    """Files used last that the compact worker is told of, and that the context names afterwards."""
+    summary_target: Positive = 2_000
+    """Tokens the summary should have at most."""
+    summary_cap: Positive = 4_000
+    """Tokens above which a summary is refused."""
+    max_failures: Positive = 3
+    """Failures of compact workers in a row after which none is asked for a while."""
+    cooldown: Seconds = 600.0
+    """Seconds for which none is asked then, but for new input or by hand."""
+
+
+class PruneTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Leaving out old tool output, before anything is compacted."""
+
+    enabled: bool = True
+    """Whether old tool output is left out of what the model sees. The log keeps it."""
+    protect_tokens: Positive = 40_000
+    """Tokens of the newest tool output that always stay."""
+    min_savings: Positive = 20_000
+    """Tokens that must be saved; for less nothing is left out."""
+
+
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """A Pod's manifest: every table and every key may be left out."""
 
@@ -189,3 +256,5 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     tools: ToolsTable = ToolsTable()
     permissions: PermissionsTable = PermissionsTable()
     session: SessionTable = SessionTable()
+    compaction: CompactionTable = CompactionTable()
+    prune: PruneTable = PruneTable()

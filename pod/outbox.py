@@ -1,9 +1,10 @@
 """Lines on their way to a file descriptor that may be slow, stuck or gone."""
 
-import os
 from collections import deque
 
 import trio
+
+from pod.pipe import write_all
 
 LIVE_BYTES = 8 * 1024 * 1024
 """Live events wait up to this many bytes; past it they are dropped and counted.
@@ -50,7 +51,7 @@ class Outbox:
             self._writing = True
             try:
                 await trio.to_thread.run_sync(
-                    _write_all, self._fd, data, abandon_on_cancel=True
+                    write_all, self._fd, data, abandon_on_cancel=True
                 )
             except OSError:
                 self.broken = True
@@ -68,9 +69,3 @@ class Outbox:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -5,22 +5,35 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from msgspec import Struct, structs
 
+from pod.compaction.job import Outcome
+from pod.compaction.watch import ContextWatch
 from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
-from pod.entries import InputEntry, RunEnd, RunStart
+from pod.entries import InputEntry, Mode, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
 from pod.journal import Journal
+from pod.recovery import settled
 from pod.session import Session
+from prompts import load
 from tools.files_in_use import FilesInUse
-from worker.events import Listen
+from worker.crash import crash_text
+from worker.endings import Failed, Yielded
+from worker.events import Listen, Warning
 from worker.items import AssistantText, Item, ToolResult, UserText
 from worker.limits import Spent
 from worker.loop import Setup, run_turn
-from worker.occupancy import Occupancy
+
+LAST_TEXT = 4_000
+"""Characters of the answer in a run's end that goes into the reserved space; the
+whole is in the items anyway."""
 
 
 class NothingToDo(Exception):
     """A run without a prompt, on a session whose last turn is finished."""
+
+
+class Stopped(Exception):
+    """A compaction was stopped by hand; *args* has why."""
 
 
 class Bounds(Struct, frozen=True):
@@ -44,31 +57,31 @@ class Pod:
         bounds: Bounds,
         listen: Listen,
         settled: Callable[[], Awaitable[None]],
+        watch: ContextWatch,
+        files: FilesInUse,
     ) -> None:
         self.session = session
         self._setup = setup
         self._bounds = bounds
         self._listen = listen
         self._settled = settled
-        self._files = FilesInUse()
-        self._occupancy = Occupancy(
-            model=setup.model,
-            system=setup.system,
-            specs=setup.specs,
-            counter=setup.counter,
-        )
+        self._watch = watch
+        self._files = files
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
-        for item in session.items:
-            if isinstance(item, ToolResult):
-                self._files.touch(item.referenced_files)
+        self._is_running = False
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
 
         It is in the log when this returns. Raises LogFailed.
         """
-        self.session.append(InputEntry(input=self._setup.new_id(), text=text))
+        self.session.append(self._input(text))
+
+    def _input(self, text: str) -> InputEntry:
+        # Lone surrogates cannot be written as JSON, nor sent.
+        well_formed = text.encode("utf-8", "replace").decode()
+        return InputEntry(input=self._setup.new_id(), text=well_formed)
 
     def stop(self, why: Stop) -> None:
         """End the run that is under way, as soon as its calls are answered.
@@ -86,55 +99,111 @@ class Pod:
         included. Cancelled from outside, it closes the run in the log, too,
         and lets the cancellation pass.
 
-        Raises NothingToDo for None on a finished session, LogFailed when the
-        log could not even be begun.
+        Raises NothingToDo for None on a finished session, RuntimeError while
+        another run is under way.
         """
+        if self._is_running:
+            raise RuntimeError("a Pod has one run at a time")
         if prompt is None and not is_open(self.session):
             raise NothingToDo
+        self._is_running = True
+        try:
+            return await self._run(prompt)
+        finally:
+            # What came too late to stop this run is not meant for the next one.
+            self._is_running, self._scope, self._stop = False, None, None
+
+    async def _run(self, prompt: str | None) -> RunEnd:
         run = self._setup.new_id()
         journal = Journal(self.session, files=self._files, settled=self._settled)
         spent = Spent()
         started = trio.current_time()
+        length, revision = len(self.session.items), self.session.revision
         verdict = verdict_of_stop("cancelled")
         try:
-            resumed = bool(self.session.items)
-            self.session.append(
-                RunStart(run=run, model=self._setup.model.id, resumed=resumed)
+            start = RunStart(
+                run=run,
+                model=self._setup.model.id,
+                resumed=len(self.session.tree) > 0,
             )
-            if prompt is not None:
-                self.steer(prompt)
-            await journal.commit()
-            verdict = await self._turn(journal, spent)
+            given = [] if prompt is None else [self._input(prompt)]
+            self.session.append(start, *given)
+            verdict = await self._bounded(journal, spent, is_new_input=bool(given))
         except LogFailed as error:
             verdict = _verdict_of_log(error)
+        except KeyboardInterrupt:
+            verdict = verdict_of_stop("sigint")
+            raise
         except BaseException as error:
             if not _is_cancel(error):
                 verdict = _verdict_of_bug(error)
             raise
         finally:
-            end = self._end(journal, run, spent, verdict, trio.current_time() - started)
+            seconds = trio.current_time() - started
+            is_same = self.session.revision == revision
+            text = last_text(self.session.items[length if is_same else 0 :])
+            end = self._end(journal, run, spent, verdict, seconds, text)
             with trio.CancelScope(shield=True):
                 end = await self._close(end)
         return end
 
-    async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
+    async def _bounded(
+        self, journal: Journal, spent: Spent, *, is_new_input: bool
+    ) -> Verdict:
+        """Run the turn until it ends, somebody stops it, or its time is up."""
         timeout = self._bounds.timeout
         with trio.CancelScope() as self._scope:
             if self._stop is not None:
                 self._scope.cancel()
             with trio.move_on_after(float("inf") if timeout is None else timeout):
-                ending = await run_turn(
-                    self._setup,
-                    journal,
-                    spent=spent,
-                    listen=self._listen,
-                    occupancy=self._occupancy,
-                    gate=_open_gate,
-                )
-                return verdict_of(ending)
+                await journal.commit()
+                await self._watch.before_run(spent, is_new_input=is_new_input)
+                return await self._turn(journal, spent)
             return verdict_of_stop("timeout", seconds=timeout)
-        why, self._stop = self._stop or "cancelled", None
-        return verdict_of_stop(why)
+        return verdict_of_stop(self._stop or "cancelled")
+
+    async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
+        """Run the turn, with room made in the context as often as it takes."""
+        while True:
+            ending = await run_turn(
+                self._setup,
+                journal,
+                spent=spent,
+                listen=self._listen,
+                occupancy=self._watch.occupancy,
+                gate=self._watch.gate,
+            )
+            match ending:
+                case Yielded(tokens):
+                    verdict = await self._watch.make_room(tokens, spent)
+                case Failed(failure) if failure.kind == "overflow":
+                    verdict = await self._watch.recover(
+                        failure, spent, responses=journal.responses
+                    )
+                case _:
+                    return verdict_of(ending)
+            await self._settled()
+            if verdict is not None:
+                return verdict
+
+    async def compact(
+        self, *, instructions: str = "", mode: Mode | None = None
+    ) -> Outcome:
+        """Compact the session now, on request. Not while a run is under way.
+
+        Raises RuntimeError during a run, LogFailed.
+        """
+        if self._is_running:
+            raise RuntimeError("a Pod compacts between its runs")
+        self._is_running = True
+        try:
+            with trio.CancelScope() as self._scope:
+                return await self._watch.by_hand(
+                    Spent(), instructions=instructions, mode=mode
+                )
+            raise Stopped(self._stop or "cancelled")
+        finally:
+            self._is_running, self._scope, self._stop = False, None, None
 
     def _end(
         self,
@@ -143,15 +212,16 @@ class Pod:
         spent: Spent,
         verdict: Verdict,
         seconds: float,
+        text: str,
     ) -> RunEnd:
         return RunEnd(
             run=run,
             outcome=verdict.outcome,
             reason=verdict.reason,
             exit_code=verdict.exit,
-            interrupted=verdict.interrupted,
+            interrupted=verdict.interrupted and is_open(self.session),
             message=verdict.message,
-            text=last_text(self.session.items),
+            text=text,
             requests=spent.requests,
             tool_calls=journal.tool_calls,
             tool_errors=journal.tool_errors,
@@ -163,25 +233,43 @@ class Pod:
     async def _close(self, end: RunEnd) -> RunEnd:
         """Write *end*; into the space reserved for it where the disk is full.
 
-        Returns it as it is in the log, or as it should have been.
+        Calls that a full disk left unanswered get a result before it. Returns
+        the end as it is in the log, or as it should have been.
         """
+        unanswered = settled(
+            self.session.items, "crashed_call", self.session.state.begun
+        )
         try:
-            written = self.session.append(end)
             await self.session.commit()
+            written = self.session.append(*unanswered, end)
         except DiskFull as error:
-            end = _replaced(end, _verdict_of_log(error))
+            end = self._broken_off(end, error)
+            short = structs.replace(end, text=end.text[:LAST_TEXT])
             try:
-                written = self.session.last_words(end)
+                written = self.session.last_words(*unanswered, short)
             except LogFailed:
                 return end
         except LogFailed as error:
-            return _replaced(end, _verdict_of_log(error))
-        return next((e for e in written if isinstance(e, RunEnd)), end)
+            # A disk that was full is why the log failed, if it was.
+            is_told = end.reason == DiskFull.reason
+            return end if is_told else self._broken_off(end, error)
+        try:
+            await self.session.commit()
+        except LogFailed as error:  # it has been told already, and stands in the log
+            self._listen(Warning(message=str(error)))
+        (found,) = (entry for entry in written if isinstance(entry, RunEnd))
+        return structs.replace(found, text=end.text)
 
-
-async def _open_gate() -> None:
-    """Let every request pass."""
-    await trio.lowlevel.checkpoint()
+    def _broken_off(self, end: RunEnd, error: LogFailed) -> RunEnd:
+        verdict = _verdict_of_log(error)
+        return structs.replace(
+            end,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            exit_code=verdict.exit,
+            interrupted=is_open(self.session),
+            message=verdict.message,
+        )
 
 
 def is_open(session: Session) -> bool:
@@ -195,18 +283,20 @@ def is_open(session: Session) -> bool:
 
 
 def last_text(items: Sequence[Item]) -> str:
-    """Return what the model said last, over all text items of that response."""
+    """Return what the model said last: since its last call, or before it.
+
+    An answer that was cut off and gone on with is one text.
+    """
+    cut_off = UserText(text=load("continue_cut_off"), synthetic=True)
     said: list[str] = []
-    response = ""
     for item in reversed(items):
         match item:
-            case UserText(synthetic=False):
-                break
-            case AssistantText(text=text, response=from_response) if text.strip():
-                if response and from_response != response:
-                    break
-                response = from_response
+            case AssistantText(text=text):
                 said.append(text)
+            case UserText() if item != cut_off:
+                break
+            case ToolResult() if "".join(said).strip():
+                break
             case _:
                 pass
     return "".join(reversed(said))
@@ -220,20 +310,9 @@ def _is_cancel(error: BaseException) -> bool:
 
 
 def _verdict_of_bug(error: BaseException) -> Verdict:
-    text = f"{type(error).__qualname__}: {error}"
+    text = crash_text(error)
     return Verdict("failed", "internal_error", Exit.FAILED, text, interrupted=True)
 
 
 def _verdict_of_log(error: LogFailed) -> Verdict:
     return Verdict("failed", error.reason, Exit.FAILED, str(error), interrupted=True)
-
-
-def _replaced(end: RunEnd, verdict: Verdict) -> RunEnd:
-    return structs.replace(
-        end,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        exit_code=verdict.exit,
-        interrupted=verdict.interrupted,
-        message=verdict.message,
-    )

@@ -1,10 +1,14 @@
 """What a crash left undone in a session, and the entries that bring it to an end."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from pod.compaction.breaker import breaker_of
+from pod.compaction.verdict import failure_message
 from pod.entries import (
     AnyEntry,
+    CompactionFailed,
+    CompactionStart,
     InputEntry,
     ItemEntry,
     RunEnd,
@@ -24,6 +28,11 @@ Cause = Literal["crashed", "forked"]
 _MESSAGES: dict[Cause, str] = {
     "crashed": "Pod's process ended before the run did.",
     "forked": "The session was forked in the middle of this run.",
+}
+
+_COMPACTION_MESSAGES: dict[Cause, str] = {
+    "crashed": "Pod's process ended before the compaction did.",
+    "forked": "the session was forked in the middle of it.",
 }
 
 
@@ -48,6 +57,24 @@ def settled(
             )
         )
         for call in unanswered(items)
+    ]
+
+
+def close_compactions(
+    starts: Iterable[CompactionStart], path: Sequence[AnyEntry], cause: Cause
+) -> list[CompactionFailed]:
+    """Return an end for each compaction that has none; the breaker does not count it."""
+    breaker = breaker_of(path)
+    return [
+        CompactionFailed(
+            run=start.run,
+            compaction_id=start.compaction_id,
+            code="crashed" if cause == "crashed" else "cancelled",
+            message=failure_message(start.reason, _COMPACTION_MESSAGES[cause]),
+            consecutive_failures=breaker.failures,
+            breaker_open=breaker.opened_at is not None,
+        )
+        for start in starts
     ]
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -10,10 +10,11 @@ from typing import Self
 from msgspec.structs import replace
 
 from pod.clock import now
-from pod.context import State, context, items, pending_inputs, state
+from pod.context import State, pending_inputs, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
+    Compaction,
     DeliveredEntry,
     Header,
     InputEntry,
@@ -25,9 +26,16 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.log import Durability, Log, NoLog, SessionLog
-from pod.recovery import Cause, close_run, delivered_before, settled
+from pod.log import Durability, Log, NoLog, SessionLog, read_entries
+from pod.recovery import (
+    Cause,
+    close_compactions,
+    close_run,
+    delivered_before,
+    settled,
+)
 from pod.tree import Tree
+from pod.view import Problem, View, Window
 from worker.items import Item, UserText
 
 Clock = Callable[[], str]
@@ -57,7 +65,7 @@ class Session:
         """The log's; None for a session that is not kept."""
         self.files = files
         """Folder for what is too long for the log; made by whoever needs it."""
-        self.tree = Tree(entries)
+        self.tree = Tree(entries, load=None if path is None else self._read)
         self.run: str | None = None
         """The run that goes on: entries that name none belong to it."""
         self.recovered: tuple[Known, ...] = ()
@@ -67,7 +75,8 @@ class Session:
         self._seq = entries[-1].seq if entries else 0
         self._clock = clock
         self._random = random or Random()
-        self._items: list[Item] = []
+        self._view = View()
+        self._revision = 0
         self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
@@ -117,7 +126,8 @@ class Session:
                 clock=clock,
                 random=random,
             )
-            session._recover(notices, cause)
+            session._recover(notices, cause, scan.entries)
+            session._forget()
         except BaseException:
             log.close()
             raise
@@ -127,13 +137,21 @@ class Session:
     def ephemeral(
         cls,
         header: Header,
+        entries: Sequence[AnyEntry] = (),
         *,
         clock: Clock = now,
         random: Random | None = None,
     ) -> Self:
-        """Begin a session that is not kept; its files go when it is closed."""
+        """Begin a session that is not kept; its files go when it is closed.
+
+        *entries* are those of a fork: what is open in them is settled.
+        """
         files = Path(tempfile.mkdtemp(prefix="pod-"))
-        return cls(header, NoLog(), files, clock=clock, random=random)
+        session = cls(header, NoLog(), files, entries, clock=clock, random=random)
+        if entries:
+            session._recover((), "forked", entries)
+            session._forget()
+        return session
 
     @property
     def id(self) -> str:
@@ -145,8 +163,27 @@ class Session:
 
     @property
     def items(self) -> Sequence[Item]:
-        """The history at the leaf. The list is the session's own: do not change it."""
-        return self._items
+        """The history at the leaf. The list is the session's own: do not change it.
+
+        It grows in place; a compaction, a prune, a clip and a navigation make it
+        another list (see revision).
+        """
+        return self._view.items
+
+    @property
+    def revision(self) -> int:
+        """Grows whenever *items* become another list: what was measured is void."""
+        return self._revision
+
+    @property
+    def window(self) -> Window:
+        """What a compaction works on: all since the last one's first kept entry."""
+        return self._view.window()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What on the path to the leaf cannot be shown as the log says."""
+        return self._view.problems
 
     @property
     def pending_inputs(self) -> list[InputEntry]:
@@ -155,11 +192,17 @@ class Session:
 
     @property
     def state(self) -> State:
-        """How things stand at the leaf; walks the whole path."""
-        return state(self.header, self.path_entries())
+        """How things stand at the leaf; walks the whole path.
+
+        Calls that began before the last compaction are not among those *begun*.
+        """
+        return state(self.header, self.tree.path_in_memory(self.leaf))
 
     def path_entries(self) -> list[AnyEntry]:
-        """Return the entries from the root to the leaf."""
+        """Return the entries from the root to the leaf.
+
+        Behind a compaction this reads the log. Raises LogFailed.
+        """
         return self.tree.path(self.leaf)
 
     def append(self, *entries: Known) -> tuple[Known, ...]:
@@ -168,7 +211,7 @@ class Session:
         Each hangs from the one before, the first from the leaf. An entry without
         a run gets the one that goes on, a RunStart begins one (named by its own
         id if it brings none), a RunEnd ends it. On DiskFull, LogFailed or
-        ValueError nothing has changed. Raises KeyError for a Leaf or Label
+        ValueError nothing has changed; a Leaf may also read the log. Raises KeyError for a Leaf or Label
         whose target is not there.
         """
         stamped = self._stamp(entries)
@@ -226,6 +269,10 @@ class Session:
                 and entry.target not in found
             ):
                 raise KeyError(entry.target)
+            if isinstance(entry, Leaf):
+                # Read now what the rebuild needs: after the write it may not fail.
+                known = self.leaf if entry.target in found else entry.target
+                self.tree.hold(self.tree.path(known))
             seq += 1
             id = self._new_id(found)
             if isinstance(entry, RunStart):
@@ -251,8 +298,9 @@ class Session:
             self._seq = entry.seq
             if isinstance(entry, Leaf):
                 self._rebuild()
+                self._forget()
             else:
-                self._items += items(entry)
+                self._see(entry)
             if isinstance(entry, RunStart):
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
@@ -266,16 +314,38 @@ class Session:
         for entry in entries:
             self.on_entry(entry)
 
+    def _see(self, entry: Known) -> None:
+        before = self._view.items
+        self._view.add(entry)
+        if self._view.items is not before:
+            self._revision += 1
+        if isinstance(entry, Compaction):
+            self._forget()
+
     def _rebuild(self) -> None:
         path = self.path_entries()
-        self._items = context(path)
+        self._view = View(path)
+        self._revision += 1
+        self.tree.hold(self._view.entries)
         self._pending = {
             entry.input: entry
             for entry in pending_inputs(path)
             if entry.input not in self.tree.delivered
         }
 
-    def _recover(self, notices: Sequence[str], cause: Cause) -> None:
+    def _forget(self) -> None:
+        """Let go of what the latest compaction replaced; the log keeps it."""
+        if self._view.compaction is not None:
+            self.tree.free({entry.id for entry in self._view.entries})
+
+    def _read(self, ids: Collection[str]) -> Mapping[str, AnyEntry]:
+        if self.path is None:
+            return {}
+        return read_entries(self.path, ids)
+
+    def _recover(
+        self, notices: Sequence[str], cause: Cause, entries: Sequence[AnyEntry]
+    ) -> None:
         path = self.path_entries()
         before = state(self.header, path)
         lost = before.open_run
@@ -283,7 +353,13 @@ class Session:
             lost = None  # the leaf was moved into a run that ended on its branch
         if lost:
             self.run = lost.run
-        found: list[Known] = [Notice(message=notice) for notice in notices]
+        told = {entry.message for entry in entries if isinstance(entry, Notice)}
+        found: list[Known] = [
+            Notice(message=message)
+            for message in (*notices, *(problem.message for problem in self.problems))
+            if message in notices or message not in told
+        ]
+        found += close_compactions(self.tree.compacting.values(), path, cause)
         if inputs := delivered_before(path, self.pending_inputs):
             found.append(DeliveredEntry(inputs=inputs))
         if cause == "forked":

@@ -3,7 +3,7 @@
 import os
 import platform
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -19,6 +19,8 @@ from msgspec import Raw, Struct
 
 from pod.check import check, finding_line
 from pod.check_facts import gather
+from pod.compaction.compactor import Tell
+from pod.compaction.opening import files_of, open_watch
 from pod.disk import make_folder
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
@@ -26,7 +28,8 @@ from pod.exits import Exit
 from pod.load_manifest import Loaded, resolved, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
-from pod.pod import Bounds
+from pod.path_text import path_text
+from pod.pod import Bounds, Pod
 from pod.session import Session
 from pod.store import Store
 from pod.version import VERSION
@@ -36,6 +39,7 @@ from tools.base import Tool
 from tools.bash import Bash
 from tools.scope import Scope
 from tools.spill import SpillFolder
+from tools.text import clean
 from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
@@ -75,15 +79,55 @@ class Parts(Struct, frozen=True):
         return Bounds(timeout=self.manifest.limits.timeout)
 
     @asynccontextmanager
-    async def opened(self, session: Session) -> AsyncIterator[Setup]:
-        """Open the client and the tools for a run on *session*.
+    async def opened(self, session: Session) -> AsyncIterator["Opened"]:
+        """Open the client and the tools for runs on *session*.
 
         Raises SetupError for a tool that cannot be had.
         """
         with open_scope(self, session.files) as scope:
             tools = open_tools(self, scope)
             async with self.open_client() as client:
-                yield _setup(self, client, tools, session)
+                yield Opened(_setup(self, client, tools, session), scope)
+
+
+class Opened(Struct, frozen=True):
+    """What runs on a session work with, while it is open."""
+
+    setup: Setup
+    scope: Scope
+
+
+def open_pod(
+    parts: Parts,
+    opened: Opened,
+    session: Session,
+    *,
+    tell: Tell,
+    settled: Callable[[], Awaitable[None]],
+) -> Pod:
+    """Return the Pod of *session*. *tell* hears its live events."""
+    table, files = parts.manifest.compaction, files_of(session)
+    worker_model = parts.model
+    if table.worker_model is not None:
+        worker_model = model_of(parts.manifest, table.worker_model)
+    watch = open_watch(
+        parts.manifest,
+        session,
+        opened.setup,
+        scope=opened.scope,
+        worker_model=worker_model,
+        files=files,
+        tell=tell,
+    )
+    return Pod(
+        session,
+        opened.setup,
+        bounds=parts.bounds,
+        listen=tell,
+        settled=settled,
+        watch=watch,
+        files=files,
+    )
 
 
 def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -> Parts:
@@ -108,13 +152,16 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
     )
 
 
-def model_of(manifest: Manifest) -> Model:
-    """Return the manifest's model, with what is known of it."""
+def model_of(manifest: Manifest, id: str | None = None) -> Model:
+    """Return the manifest's model, or the one called *id*, with what is known of it.
+
+    What the manifest says of a window is said of its own model alone.
+    """
     table = manifest.model
     return resolve(
         table.provider,
-        table.id,
-        context_window=table.context_window,
+        id or table.id,
+        context_window=table.context_window if id is None else None,
         max_tokens=table.max_tokens,
         thinking=table.thinking,
         effort=table.effort,
@@ -144,7 +191,7 @@ def surroundings(cwd: Path) -> str:
     Nothing in it changes from day to day, or a session's prompt would differ
     at every resume.
     """
-    return f"Working folder: {cwd}\nSystem: {platform.system()}"
+    return f"Working folder: {path_text(cwd)}\nSystem: {platform.system()}"
 
 
 def is_price_known(manifest: Manifest) -> bool:
@@ -280,7 +327,7 @@ def _setup(
         specs=tuple(
             ToolSpec(
                 name=tool.name,
-                description=tool.description,
+                description=clean(tool.description).text,
                 input_schema=Raw(tool.parameters),
             )
             for tool in tools
@@ -339,8 +386,8 @@ def init_event(parts: Parts, session: Session, setup: Setup) -> Init:
             ToolInfo(name=name, has_effects=tool.has_effects)
             for name, tool in setup.toolbox.tools.items()
         ),
-        cwd=str(parts.cwd),
-        log=None if session.path is None else str(session.path),
-        resumed=bool(session.items),
+        cwd=path_text(parts.cwd),
+        log=None if session.path is None else path_text(session.path),
+        resumed=len(session.tree) > 0,
         sandbox=session.header.sandbox,
     )

@@ -1,19 +1,41 @@
 """The tree that a log's entries form, and where the session stands in it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from msgspec import Struct
 
 from pod.codec import decode, encode, rewrite
 from pod.entries import (
     ASIDE,
     AnyEntry,
+    BreakerChange,
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
     DeliveredEntry,
     InputEntry,
     Label,
     Leaf,
+    ModelChange,
+    PromptChange,
     RunEnd,
     RunStart,
     SessionInfo,
 )
+
+HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
+"""Kinds that are never let go of: small, and state() and the breaker need them."""
+
+Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
+"""Reads entries again, by their ids. Raises LogFailed."""
+
+
+class Stub(Struct, frozen=True, gc=False):
+    """What is left of an entry that was let go of: its place in the tree."""
+
+    seq: int
+    id: str
+    parent: str | None
 
 
 class Tree:
@@ -22,9 +44,15 @@ class Tree:
     Takes any log, damaged ones too: of a repeated id the first entry counts, an
     entry whose parent is not there is a root, and a cycle is cut where the walk
     comes round.
+
+    Where *load* is given, entries can be let go of (free): who asks for one then
+    gets it from there. What it raises, and KeyError for an entry that is not
+    there any more, may come from every method that gives entries.
     """
 
-    def __init__(self, entries: Iterable[AnyEntry] = ()) -> None:
+    def __init__(
+        self, entries: Iterable[AnyEntry] = (), *, load: Load | None = None
+    ) -> None:
         self.leaf: str | None = None
         """The id that the next entry hangs from; None: the root."""
         self.labels: dict[str, Label] = {}
@@ -35,8 +63,11 @@ class Tree:
         """Inputs that are in the history, on whatever branch."""
         self.ended: set[str | None] = set()
         """Runs that have an end, on whatever branch."""
-        self._by_id: dict[str, AnyEntry] = {}
-        self._children: dict[str | None, list[AnyEntry]] = {}
+        self.compacting: dict[str, CompactionStart] = {}
+        """Compactions that have no end, on whatever branch, by their id."""
+        self._load = load
+        self._by_id: dict[str, AnyEntry | Stub] = {}
+        self._children: dict[str | None, list[str]] = {}
         for entry in entries:
             self.add(entry)
 
@@ -48,14 +79,14 @@ class Tree:
         return id is None or id in self._by_id
 
     def __getitem__(self, id: str) -> AnyEntry:
-        return self._by_id[id]
+        return self._whole([self._by_id[id]])[0]
 
     def add(self, entry: AnyEntry) -> None:
         """Take the next entry of the log; the leaf moves as the entry says."""
         if entry.id in self._by_id:
             return
         self._by_id[entry.id] = entry
-        self._children.setdefault(entry.parent, []).append(entry)
+        self._children.setdefault(entry.parent, []).append(entry.id)
         if not isinstance(entry, Leaf) or entry.target in self:
             self.leaf = self.leaf_after(self.leaf, entry)
         if isinstance(entry, Label):
@@ -68,6 +99,10 @@ class Tree:
             self.delivered.update(entry.inputs)
         elif isinstance(entry, RunEnd):
             self.ended.add(entry.run)
+        elif isinstance(entry, CompactionStart):
+            self.compacting[entry.compaction_id] = entry
+        elif isinstance(entry, Compaction | CompactionFailed):
+            self.compacting.pop(entry.compaction_id, None)
 
     @staticmethod
     def leaf_after(leaf: str | None, entry: AnyEntry) -> str | None:
@@ -81,20 +116,40 @@ class Tree:
 
         The children of None are the roots, orphans included.
         """
-        found = list(self._children.get(id, ()))
+        ids = list(self._children.get(id, ()))
         if id is None:
             for parent, orphans in self._children.items():
                 if parent is not None and parent not in self._by_id:
-                    found += orphans
-            found.sort(key=lambda entry: entry.seq)
-        return found
+                    ids += orphans
+        found = [self._by_id[child] for child in ids]
+        return self._whole(sorted(found, key=lambda entry: entry.seq))
 
     def path(self, leaf: str | None) -> list[AnyEntry]:
         """Return the entries from the root to *leaf*, both included.
 
         Raises KeyError if there is no such entry.
         """
-        found: list[AnyEntry] = []
+        return self._whole(self._nodes(leaf))
+
+    def path_in_memory(self, leaf: str | None) -> list[AnyEntry]:
+        """Return the path to *leaf* without the entries that were let go of."""
+        nodes = self._nodes(leaf)
+        return [entry for entry in nodes if not isinstance(entry, Stub)]
+
+    def free(self, needed: Collection[str]) -> None:
+        """Let go of all entries but those *needed* and those of the kinds HELD."""
+        if self._load is None:
+            return
+        for id, entry in self._by_id.items():
+            if id not in needed and not isinstance(entry, (Stub, *HELD)):
+                self._by_id[id] = Stub(entry.seq, id, entry.parent)
+
+    def hold(self, entries: Iterable[AnyEntry]) -> None:
+        """Keep these in memory again."""
+        self._by_id.update((entry.id, entry) for entry in entries)
+
+    def _nodes(self, leaf: str | None) -> list[AnyEntry | Stub]:
+        found: list[AnyEntry | Stub] = []
         seen: set[str] = set()
         at = None if leaf is None else self._by_id[leaf]
         while at is not None and at.id not in seen:
@@ -104,6 +159,12 @@ class Tree:
         found.reverse()
         return found
 
+    def _whole(self, nodes: list[AnyEntry | Stub]) -> list[AnyEntry]:
+        """Return the entries, those that were let go of read again in one go."""
+        missing = {node.id for node in nodes if isinstance(node, Stub)}
+        read = self._load(missing) if missing and self._load else {}
+        return [read[node.id] if isinstance(node, Stub) else node for node in nodes]
+
     def before(self, id: str) -> str | None:
         """Return the leaf that leaves this entry out, and what led in to it.
 
@@ -112,7 +173,9 @@ class Tree:
         """
         at = self._by_id[id].parent
         while at is not None:
-            entry = self._by_id.get(at)
+            if at not in self._by_id:
+                break
+            entry = self[at]
             if not isinstance(entry, InputEntry | DeliveredEntry | RunStart):
                 break
             at = entry.parent

@@ -7,6 +7,7 @@ from typing import IO, TypeVar
 
 import trio
 
+from pod.events import PodLive
 from tools.base import Call, ToolOutput
 from worker.api import Request
 from worker.client import Delta, Failure, ProviderError, Response, TextDelta
@@ -45,6 +46,7 @@ class MemoryHistory:
         self.items: list[Item] = list(items)
         self.waiting: list[str] = []
         self.trace: list[str] = []
+        self.discarded: list[FromModel] = []
         self.usages: list[Answered] = []
 
     def add(self, items: Sequence[Item]) -> None:
@@ -55,6 +57,9 @@ class MemoryHistory:
         waiting, self.waiting = self.waiting, []
         self.items.extend(UserText(text=text) for text in waiting)
         return len(waiting)
+
+    def discard(self, items: Sequence[FromModel]) -> None:
+        self.discarded.extend(items)
 
     def start_tool(self, call: ToolCall) -> None:
         self.trace.append(f"start {call.call_id}")
@@ -98,6 +103,10 @@ class StepClient:
     def __init__(self, *steps: tuple[Step, str] | Step) -> None:
         self._steps = list(steps)
         self.requests: list[Request] = []
+        self.model: str | None = None
+        """Who answers; None: who is asked."""
+        self.usage: Usage | None = Usage(input=100, output=10)
+        self.context_tokens = 110
 
     async def ask(
         self, request: Request, on_delta: Callable[[Delta], None]
@@ -118,11 +127,11 @@ class StepClient:
         calls = any(isinstance(item, ToolCall) for item in made)
         return Response(
             message_id=f"msg_{len(self.requests)}",
-            model=request.model,
+            model=self.model or request.model,
             items=made,
             stop_reason=stop or ("tool_use" if calls else "end_turn"),
-            usage=Usage(input=100, output=10),
-            context_tokens=110,
+            usage=self.usage,
+            context_tokens=self.context_tokens,
         )
 
     async def count_tokens(self, request: Request) -> int:
@@ -146,9 +155,9 @@ class Heard:
     """Collects live events."""
 
     def __init__(self) -> None:
-        self.events: list[Live] = []
+        self.events: list[Live | PodLive] = []
 
-    def __call__(self, event: Live) -> None:
+    def __call__(self, event: Live | PodLive) -> None:
         self.events.append(event)
 
     def of(self, kind: type[T]) -> list[T]:

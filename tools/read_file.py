@@ -91,16 +91,17 @@ class ReadFile:
                     max_bytes=self._max_bytes,
                     max_line_bytes=LINE_BYTES,
                 )
-                is_whole = _fill(page, _as_utf_8(_chunks(opened, start)), check)
+                is_whole = _fill(page, as_utf_8(chunks(opened, start)), check)
         except OSError as error:
             raise ToolError(f"{shown}: {error.strerror}") from error
         return _answer(page, shown, opened, is_whole=is_whole, offset=wanted.offset)
 
 
-def _chunks(opened: Opened, start: bytes) -> Iterator[bytes]:
+def chunks(opened: Opened, start: bytes) -> Iterator[bytes]:
     """Yield a file's bytes up to the size it had when it was opened.
 
-    A file that grows as fast as it is read would never end.
+    *start* is what was read of it already. A file that grows as fast as it is
+    read would never end.
     """
     yield start
     left = (opened.size or _UNSIZED_BYTES) - len(start)
@@ -109,19 +110,19 @@ def _chunks(opened: Opened, start: bytes) -> Iterator[bytes]:
         left -= len(chunk)
 
 
-def _as_utf_8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def as_utf_8(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Drop a byte order mark; turn UTF-16 and UTF-32 into UTF-8."""
-    start = next(chunks)
+    start = next(pieces)
     bom, encoding = bom_of(start)
     start = start[len(bom) :]
     if encoding == "utf-8":
         yield start
-        yield from chunks
+        yield from pieces
         return
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     yield decoder.decode(start).encode("utf-8", "replace")
-    for chunk in chunks:
-        yield decoder.decode(chunk).encode("utf-8", "replace")
+    for piece in pieces:
+        yield decoder.decode(piece).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 

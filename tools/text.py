@@ -125,6 +125,12 @@ def one_line(text: str) -> str:
     return clean(text).text.replace("\n", "␊").replace("\t", "␉")
 
 
+def short_line(text: str, width: int) -> str:
+    """Return *text* as one clean line of at most *width* characters."""
+    line = " ".join(clean(text[: 8 * width]).text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
 def _replace_invalid(text: str) -> tuple[str, int]:
     surrogates = 0
     try:

@@ -1,6 +1,7 @@
 """One request to its answer: send, wait, send again where that may help."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -10,6 +11,8 @@ from worker.api import Request
 from worker.client import Client, Failure, ProviderError, Response
 from worker.events import Listen, Retry
 from worker.retry import RetryPolicy, give_up_text, next_wait
+
+T = TypeVar("T")
 
 
 class Answer(Struct, frozen=True):
@@ -67,3 +70,20 @@ async def ask(
         )
         await trio.sleep(wait)
         attempt += 1
+
+
+async def beside(
+    work: Callable[[], Awaitable[T]], other: Callable[[], Awaitable[None]]
+) -> T:
+    """Run *other* while *work* is under way, wait for both, return *work*'s result.
+
+    Raises what *work* raises, as it is.
+    """
+    error: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other)
+        try:
+            return await work()
+        except Exception as raised:  # noqa: BLE001  raised again, outside of the nursery
+            error = raised
+    raise error

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
-from tools.text import clean
-from worker.events import Listen, ToolProgress
+from tools.text import clean, short_line
+from worker.crash import crash_place, crash_text
+from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
 
 INLINE_BYTES = 256 * 1024
@@ -69,15 +70,16 @@ async def answer_calls(
     included, records one result for each.
     """
     results: dict[str, ToolResult] = {}
-    reason = "cancelled before it ended; what it had done until then stays done"
+    reason = why_not or "not run: the run was stopped before it began"
     try:
         if why_not is not None:
-            reason = why_not
             return
-        for call in calls:
+        known = [call for call in calls if _why_never(call, toolbox) is None]
+        for call in known:
             record.start_tool(call)
-        if any(_has_effects(toolbox, call) for call in calls):
+        if any(toolbox.tools[call.name].has_effects for call in known):
             await record.commit()
+        reason = "cancelled before it ended; what it had done until then stays done"
         async with trio.open_nursery() as nursery:
             for call in calls:
                 nursery.start_soon(_answer, call, toolbox, listen, results)
@@ -87,16 +89,9 @@ async def answer_calls(
         )
 
 
-def _has_effects(toolbox: Toolbox, call: ToolCall) -> bool:
-    tool = toolbox.tools.get(call.name)
-    return tool is not None and tool.has_effects
-
-
 def _refused(call: ToolCall, reason: str) -> ToolResult:
     return ToolResult(
-        call_id=call.call_id,
-        summary=f"{call.name}: {reason}",
-        is_error=True,
+        call_id=call.call_id, summary=_line(f"{call.name}: {reason}"), is_error=True
     )
 
 
@@ -107,60 +102,88 @@ async def _answer(
     results: dict[str, ToolResult],
 ) -> None:
     """Put the result of *call* into *results*. Raises only what must stop the run."""
+    stop: BaseException | None = None
     try:
-        results[call.call_id] = await _run(call, toolbox, listen)
+        output = await _run(call, toolbox, listen)
+        await _finish(call, output, toolbox, results)
+        return
     except ToolError as error:
-        results[call.call_id] = _error(call, str(error))
-    except BaseException as error:  # noqa: BLE001  a tool may raise anything, SystemExit and panics included
+        text = str(error)
+    except (
+        BaseException
+    ) as error:  # a tool may raise anything, SystemExit and panics included
         stop, crash = _split(error)
-        if crash is not None:
-            results[call.call_id] = _error(call, _crash_text(call, crash))
-        if stop is not None:
-            raise stop from None
+        if crash is None:
+            raise
+        text = _crash(call, crash, listen)
+    failed = ToolOutput(summary=f"{call.name} failed: {text}", content=text)
+    await _finish(call, failed, toolbox, results, is_error=True)
+    if stop is not None:
+        raise stop
 
 
-async def _run(call: ToolCall, toolbox: Toolbox, listen: Listen) -> ToolResult:
+def _why_never(call: ToolCall, toolbox: Toolbox) -> str | None:
+    """Return why *call* can not be run at all, in words for the model."""
     if call.incomplete:
-        raise ToolError(
+        return (
             f"{call.name} was not run: your answer reached its output limit inside"
             " the arguments of this call. Make the call again with shorter"
             " arguments, or split the work into several calls."
         )
-    tool = toolbox.tools.get(call.name)
-    if tool is None:
-        raise ToolError(_unknown_tool(call.name, toolbox.tools))
+    if call.name not in toolbox.tools:
+        return _unknown_tool(call.name, toolbox.tools)
+    return None
+
+
+async def _run(call: ToolCall, toolbox: Toolbox, listen: Listen) -> ToolOutput:
+    if why := _why_never(call, toolbox):
+        raise ToolError(why)
 
     def progress(text: str) -> None:
-        listen(ToolProgress(call_id=call.call_id, name=call.name, text=text))
+        listen(ToolProgress(call_id=call.call_id, name=call.name, text=_line(text)))
 
     context = Call(call_id=call.call_id, spill=toolbox.spill, progress=progress)
     seconds = float("inf") if toolbox.seconds is None else toolbox.seconds
     with trio.move_on_after(seconds):
-        output = await tool.run(call.arguments.encode(), context)
-        return await _finish(call, output, toolbox)
+        return await toolbox.tools[call.name].run(call.arguments.encode(), context)
     raise ToolError(
         f"{call.name} was stopped after {seconds:g} seconds (tools.timeout)."
         " What it had done until then stays done."
     )
 
 
-async def _finish(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
+async def _finish(
+    call: ToolCall,
+    output: ToolOutput,
+    toolbox: Toolbox,
+    results: dict[str, ToolResult],
+    *,
+    is_error: bool = False,
+) -> None:
+    """Make the result of *output*. A cancel that goes by does not lose it."""
     size = len(output.summary) + len(output.content or "")
     if size <= INLINE_BYTES:
-        return _safe(call, output, toolbox)
-    return await trio.to_thread.run_sync(
-        _safe, call, output, toolbox, abandon_on_cancel=True
-    )
+        results[call.call_id] = _safe(call, output, toolbox, is_error)
+        return
+    with trio.CancelScope(shield=True):
+        results[call.call_id] = await trio.to_thread.run_sync(
+            _safe, call, output, toolbox, is_error
+        )
 
 
-def _safe(call: ToolCall, output: ToolOutput, toolbox: Toolbox) -> ToolResult:
+def _safe(
+    call: ToolCall, output: ToolOutput, toolbox: Toolbox, is_error: bool
+) -> ToolResult:
     """Make *output* fit for the model: clean text, within the limits."""
+    if not all(i.media_type.isascii() and i.data.isascii() for i in output.images):
+        raise ValueError("an image of its output is no base64 text")
     return ToolResult(
         call_id=call.call_id,
         summary=_line(output.summary),
         content=None
         if output.content is None
         else _within(call, output.content, toolbox),
+        is_error=is_error,
         referenced_files=tuple(clean(path).text for path in output.referenced_files),
         images=output.images,
     )
@@ -203,20 +226,7 @@ SUMMARY_CHARACTERS = 400
 
 
 def _line(text: str) -> str:
-    line = " ".join(clean(text[: 4 * SUMMARY_CHARACTERS]).text.split())
-    if len(line) <= SUMMARY_CHARACTERS:
-        return line
-    return line[: SUMMARY_CHARACTERS - 1] + "…"
-
-
-def _error(call: ToolCall, text: str) -> ToolResult:
-    cleaned = clean(text).text
-    return ToolResult(
-        call_id=call.call_id,
-        summary=_line(f"{call.name} failed: {cleaned}"),
-        content=cleaned,
-        is_error=True,
-    )
+    return short_line(text, SUMMARY_CHARACTERS)
 
 
 def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
@@ -225,15 +235,13 @@ def _unknown_tool(name: str, tools: Mapping[str, Tool]) -> str:
     return f"there is no tool {name!r}.{hint} The tools are: {', '.join(tools)}."
 
 
-def _crash_text(call: ToolCall, error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001  the error's own __str__ is part of the crash
-        said = "(its message cannot be shown)"
+def _crash(call: ToolCall, error: BaseException, listen: Listen) -> str:
+    """Tell a person where the tool crashed; return what the model is told."""
+    said, place = crash_text(error), crash_place(error)
+    at = f" at {place}" if place else ""
+    listen(Warning(message=f"the tool {_line(call.name)} crashed{at}: {said}"))
     return (
-        f"{call.name} crashed with {type(error).__qualname__}: {said}\n"
+        f"{call.name} crashed with {said}\n"
         "This is a fault of the tool, not of your call; what it had done until"
         " then stays done."
     )

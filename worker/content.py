@@ -148,6 +148,16 @@ def kept_images(items: Sequence[Item], media: Media) -> dict[int, frozenset[int]
     return {index: frozenset(positions) for index, positions in chosen.items()}
 
 
+def count_images(request: api.Request) -> int:
+    """Count the images that *request* carries."""
+    return sum(
+        isinstance(part, api.Image)
+        for message in request.messages
+        for block in message.content
+        for part in (block.content if isinstance(block, api.ToolResult) else (block,))
+    )
+
+
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     r"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"  # half of one

@@ -68,6 +68,12 @@ class Spent:
                 f"stopped after {self.usage.total} tokens"
                 f" (limits.max_total_tokens = {limits.max_total_tokens})",
             )
+        if limits.max_budget_usd is not None and self.cost is None:
+            return Reached(
+                "max_budget_usd",
+                "stopped because what a request cost is not known, so that"
+                f" limits.max_budget_usd = {limits.max_budget_usd} cannot be kept",
+            )
         if (
             limits.max_budget_usd is not None
             and self.cost is not None

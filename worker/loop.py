@@ -1,24 +1,39 @@
 """The turn loop: ask, run the tools it calls for, ask again, until it is done."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
-from typing import Literal, Protocol
+from functools import partial
+from typing import Protocol
 
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from prompts import load
 from worker.api import Request, ToolSpec
-from worker.ask import Answer, ask
+from worker.ask import Answer, ask, beside
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
-from worker.content import Media
+from worker.content import Media, count_images
+from worker.endings import (
+    CONTINUE,
+    KNOWN_STOPS,
+    NOT_RUN,
+    CallsMade,
+    Ending,
+    Exhausted,
+    Failed,
+    Limited,
+    Yielded,
+    ending_of,
+)
 from worker.events import Listen, RequestStart, Warning
 from worker.history import unique_calls
-from worker.items import AssistantText, Item, Opaque, ToolCall, UserText
-from worker.limits import Limits, Reached, Spent
+from worker.items import FromModel, Item, ToolCall, UserText
+from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.overflow import hidden_overflow
 from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
@@ -56,6 +71,9 @@ class History(Protocol):
     def deliver(self) -> int:
         """Move input that waits into the history; say how much it was."""
 
+    def discard(self, items: Sequence[FromModel]) -> None:
+        """Keep *items* out of the history, but not out of the log."""
+
     def start_tool(self, call: ToolCall) -> None: ...
 
     def answered(self, answered: Answered) -> None: ...
@@ -82,52 +100,6 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-class Finished(Struct, frozen=True):
-    """The model ended its turn; *text* is its last answer."""
-
-    text: str
-
-
-class Limited(Struct, frozen=True):
-    """A limit ended the turn. What the model said until then is in the history."""
-
-    reached: Reached
-
-
-Unfinished = Literal["paused", "cut_off", "only_reasoning", "empty"]
-"""How an answer can leave the turn open without calling a tool."""
-
-
-class Exhausted(Struct, frozen=True):
-    """The model kept being cut off, pausing or answering nothing."""
-
-    reason: Unfinished
-    message: str
-
-
-class Refused(Struct, frozen=True):
-    """The model, or a filter before it, refused to answer."""
-
-    message: str
-
-
-class Failed(Struct, frozen=True):
-    """The provider gave no answer, and asking again cannot help."""
-
-    failure: Failure
-
-
-class Yielded(Struct, frozen=True):
-    """The gate ended the turn before a request; it can go on where it stands.
-
-    *tokens* is the estimate of the request that was not sent.
-    """
-
-    tokens: int
-
-
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
-
 Gate = Callable[[], Awaitable[Yielded | None]]
 """Asked before each request, with the history as it would be sent."""
 
@@ -148,8 +120,8 @@ async def run_turn(
     leaves every call answered.
     """
     turn = _Turn(setup, history, spent, listen, occupancy)
+    history.deliver()
     while True:
-        history.deliver()
         if reached := spent.reached(setup.limits):
             return Limited(reached)
         if yielded := await gate():
@@ -160,7 +132,10 @@ async def run_turn(
             await history.commit()
             return Failed(error.failure)
         ending = await turn.take(answer)
-        if ending is not None and not history.deliver():
+        has_input = history.deliver() > 0
+        if has_input:
+            turn.continuations = 0
+        elif ending is not None:
             return ending
 
 
@@ -180,7 +155,8 @@ class _Turn:
         self._spent = spent
         self._listen = listen
         self._occupancy = occupancy
-        self._continuations = 0
+        self.continuations = 0
+        """Unfinished answers in a row that were gone on with."""
         self._previous_length: int | None = None
         self._estimate: int | None = None
         self._most_output = setup.model.max_tokens
@@ -189,33 +165,38 @@ class _Turn:
         self._scanned = 0
         self._memory = Memory()
         self._checked = Checked()
+        self._has_warned = False
 
     async def ask(self) -> Answer:
         """Send the history as it stands, smaller where the provider wants it smaller.
 
-        Raises ProviderError.
+        It counts as one request, however often it is sent. Raises ProviderError.
         """
+        request = await self._request()
+        self._spent.record_request()
         while True:
-            request = await self._request()
             try:
                 return await self._send(request)
             except ProviderError as error:
-                if not self._make_smaller(error.failure, request.max_tokens):
+                if not self._make_smaller(error.failure, request):
                     raise
+            request = await self._request()
 
-    def _make_smaller(self, failure: Failure, max_tokens: int) -> bool:
+    def _make_smaller(self, failure: Failure, request: Request) -> bool:
         """Ask for less output, or send less media, where that was what failed."""
-        if failure.kind == "output_too_large" and max_tokens > 1:
-            left = failure.output_limit or max_tokens // 2
-            if not 0 < left < max_tokens:
+        if failure.kind == "output_too_large":
+            left = failure.output_limit
+            if left is None:
+                left = request.max_tokens // 2
+            if not 0 < left < request.max_tokens:
                 return False
             self._most_output = left
             self._listen(Warning(message=f"asking for {left} output tokens at most"))
             return True
-        if failure.kind == "payload_too_large" and self._media.images:
-            images = self._media.images // 2
+        if failure.kind == "payload_too_large" and (sent := count_images(request)):
+            images = sent // 2
             self._media = Media(images=images, bytes=self._media.bytes // 2)
-            self._listen(Warning(message=f"sending the newest {images} images only"))
+            self._listen(Warning(message=f"sending {images} images at most"))
             return True
         return False
 
@@ -247,7 +228,6 @@ class _Turn:
     async def _send(self, request: Request) -> Answer:
         setup = self._setup
         broken: list[Failure] = []
-        self._spent.record_request()
         self._listen(
             RequestStart(
                 request=self._spent.requests,
@@ -258,7 +238,8 @@ class _Turn:
             )
         )
         try:
-            answer = await ask(
+            asking = partial(
+                ask,
                 setup.client,
                 request,
                 retry=setup.retry,
@@ -266,11 +247,19 @@ class _Turn:
                 listen=self._listen,
                 failed=broken.append,
             )
+            if self._occupancy.has_counted:
+                answer = await asking()
+            else:
+                answer = await beside(asking, self._count)
         finally:
             for failure in broken:
                 self._charge_broken(request, failure)
         self._previous_length = len(self._history.items)
         return answer
+
+    async def _count(self) -> None:
+        """Load the tokenizer and count while the first answer is waited for."""
+        self._estimate = await self._occupancy.estimate(self._history.items)
 
     def _charge_broken(self, request: Request, failure: Failure) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
@@ -304,8 +293,12 @@ class _Turn:
             taken=self._call_ids(),
             new_id=self._setup.new_id,
         )
+        if hidden := hidden_overflow(response, self._occupancy.window):
+            return await self._overflowed(answer, items, hidden)
         calls = [item for item in items if isinstance(item, ToolCall)]
-        cost = await self._price(response)
+        with trio.CancelScope(shield=True):  # or a cancel would lose what is billed
+            cost = await self._price(response)
+            toolbox = await self._toolbox_for(calls, items, response)
         # No checkpoint from here until answer_calls holds the calls: a cancel in
         # between would leave them unanswered.
         self._history.add(items)
@@ -313,14 +306,25 @@ class _Turn:
         if calls:
             await answer_calls(
                 calls,
-                self._setup.toolbox,
+                toolbox,
                 record=self._history,
                 listen=self._listen,
                 why_not=NOT_RUN.get(response.stop_reason),
             )
-        ending = self._ending(response, items, calls)
+        ending = self._ending(response, items)
         await self._history.commit()
         return ending
+
+    async def _overflowed(
+        self, answer: Answer, items: Sequence[FromModel], failure: Failure
+    ) -> Ending:
+        """Leave an answer to a prompt that did not fit out of the history."""
+        with trio.CancelScope(shield=True):
+            cost = await self._price(answer.response)
+        self._history.discard(items)
+        self._record(answer, "", cost)
+        await self._history.commit()
+        return Failed(failure)
 
     def _call_ids(self) -> set[str]:
         items = self._history.items
@@ -331,18 +335,38 @@ class _Turn:
         return self._taken
 
     async def _price(self, response: Response) -> Decimal | None:
-        """Price what was used; shielded, or a cancel would lose what is billed."""
-        cost: Decimal | None = None
-        if response.usage is not None:
-            with trio.CancelScope(shield=True):
-                cost = await trio.to_thread.run_sync(
-                    self._setup.price, response.model, response.usage
-                )
+        """Price what was used. An alias's snapshot without a price costs as the alias."""
+        if response.usage is None:
+            return None
+        price, asked = self._setup.price, self._setup.model.id
+        cost = await trio.to_thread.run_sync(price, response.model, response.usage)
+        if cost is None and response.model != asked:
+            cost = await trio.to_thread.run_sync(price, asked, response.usage)
         return cost
+
+    async def _toolbox_for(
+        self, calls: Sequence[ToolCall], items: Sequence[Item], response: Response
+    ) -> Toolbox:
+        """Return the toolbox whose results together fit what is left of the window.
+
+        *items* are those of *response*, which the history does not have yet.
+        """
+        so_far = [*self._history.items, *items]
+        self._occupancy.measured(response.context_tokens, so_far, usage=response.usage)
+        toolbox = self._setup.toolbox
+        if not calls:
+            return toolbox
+        output = toolbox.output
+        most = await self._occupancy.share(
+            so_far, results=len(calls), most=output.max_tokens
+        )
+        return replace(toolbox, output=replace(output, max_tokens=most))
 
     def _record(self, answer: Answer, response_id: str, cost: Decimal | None) -> None:
         response = answer.response
-        self._occupancy.measured(response.context_tokens, len(self._history.items))
+        if response.usage is None and not self._has_warned:
+            self._has_warned = True
+            self._listen(Warning(message=NO_USAGE))
         self._spent.charge(response.usage or Usage(), cost)
         self._history.answered(
             Answered(
@@ -350,7 +374,7 @@ class _Turn:
                 model=response.model,
                 stop_reason=response.stop_reason,
                 usage=response.usage,
-                context_tokens=response.context_tokens,
+                context_tokens=response.context_tokens if response_id else None,
                 estimate=self._estimate,
                 cost=cost,
                 request_id=response.request_id,
@@ -359,65 +383,35 @@ class _Turn:
             )
         )
 
-    def _ending(
-        self, response: Response, items: Sequence[Item], calls: Sequence[ToolCall]
-    ) -> Ending | None:
-        text = "".join(i.text for i in items if isinstance(i, AssistantText))
-        match response.stop_reason:
-            case "refusal":
-                return Refused(response.explanation or text or "no reason given")
-            case "model_context_window_exceeded":
-                return Failed(
-                    Failure(
-                        kind="overflow",
-                        message="the answer was cut off because prompt and answer"
-                        " fill the model's context window",
-                        request_id=response.request_id,
-                    )
-                )
-            case _ if calls:
-                self._continuations = 0
+    def _ending(self, response: Response, items: Sequence[FromModel]) -> Ending | None:
+        match ending_of(response, items):
+            case CallsMade():
+                self.continuations = 0
                 return None
-            case "pause_turn":
-                return self._continue("paused", None)
-            case "max_tokens" if text.strip():
-                return self._continue("cut_off", "continue_cut_off")
-            case "max_tokens":
-                return self._continue("only_reasoning", "continue_only_reasoning")
-            case _ if not text.strip() and not any(
-                isinstance(i, Opaque) for i in items
-            ):
-                return self._continue("empty", "continue_empty")
-            case "end_turn" | "stop_sequence" | "tool_use":
-                return Finished(text)
-            case unknown:
-                self._listen(
-                    Warning(
-                        message=f"unknown stop reason {unknown!r}, taken as the end"
+            case Exhausted() as unfinished:
+                return self._continue(unfinished)
+            case ending:
+                if response.stop_reason not in KNOWN_STOPS:
+                    self._listen(
+                        Warning(
+                            message=f"unknown stop reason {response.stop_reason!r},"
+                            " taken as the end"
+                        )
                     )
-                )
-                return Finished(text)
+                return ending
 
-    def _continue(self, what: Unfinished, prompt: str | None) -> Ending | None:
+    def _continue(self, unfinished: Exhausted) -> Ending | None:
         """Go on after an unfinished answer, or end when that happened too often."""
-        if self._continuations == MAX_CONTINUATIONS:
-            return Exhausted(what, UNFINISHED[what])
-        self._continuations += 1
-        self._listen(Warning(message=f"{UNFINISHED[what]}; going on"))
-        if prompt is not None:
+        if self.continuations == MAX_CONTINUATIONS:
+            return unfinished
+        self.continuations += 1
+        self._listen(Warning(message=f"{unfinished.message}; going on"))
+        if prompt := CONTINUE.get(unfinished.reason):
             self._history.add([UserText(text=load(prompt), synthetic=True)])
         return None
 
 
-UNFINISHED: Mapping[Unfinished, str] = {
-    "paused": "the provider paused the turn",
-    "cut_off": "the answer was cut off at model.max_tokens",
-    "only_reasoning": "the answer was all reasoning and reached model.max_tokens",
-    "empty": "the model answered nothing",
-}
-
-NOT_RUN: Mapping[str, str] = {
-    "refusal": "not run: the answer that asked for it was refused",
-    "model_context_window_exceeded": "not run: the context window was full",
-}
-"""Why calls of a response with this stop reason are answered but never run."""
+NO_USAGE = (
+    "the provider does not tell what its answers use: tokens and cost of this run are"
+    " not known, and limits.max_total_tokens does not hold"
+)

@@ -10,12 +10,19 @@ from typing import Literal
 
 from msgspec import Struct
 
+from worker.client import Failure, Response
+from worker.items import AssistantText
+
 LONGEST_TEXT = 16_384
 """Characters of an error text that are looked at."""
 
 SILENT_SHARE = 0.99
 """An empty answer to a prompt this close to the window was no answer: some
-servers cut the prompt to fit and report the rest as used up (MiMo)."""
+servers cut the prompt to fit and report the window as used up (MiMo)."""
+
+LEAST_WINDOW = 256
+"""Tokens. A smaller figure in an error text is no window: this is the smallest one
+that was ever seen in an error (llama.cpp, started with too little)."""
 
 EMPTY_413 = "413 status code (no body)"
 
@@ -178,25 +185,80 @@ def find_overflow(status: int | None, text: str) -> Overflow | None:
     return None
 
 
-def is_silent_overflow(
-    stop_reason: str, context_tokens: int | None, window: int | None, output: int
-) -> bool:
-    """Whether a response that looks whole hides that its prompt did not fit.
+def hidden_overflow(response: Response, window: int | None) -> Failure | None:
+    """Return the overflow that a response which looks whole hides, if it does.
 
-    *context_tokens* is Response.context_tokens, *output* the tokens it wrote.
-    True for a stop reason that says so, for more context than the window has
-    (the server cut or swallowed the prompt), and for an answer that was cut
-    off at its limit before it had begun.
+    *window* is the model's, in tokens, None where unknown. It is one where the
+    stop reason says so; where the prompt has more tokens than the window (the
+    server cut it); where nothing was answered and nothing billed; and where
+    nothing was answered to a prompt that fills the window. An answer that was
+    cut off is none by that alone, nor is an empty one with room to spare.
     """
-    if stop_reason == "model_context_window_exceeded":
-        return True
-    if window is not None and context_tokens is not None and context_tokens > window:
-        return True
-    if stop_reason not in {"max_tokens", "length"} or output > 0:
-        return False
-    if window is None or not context_tokens:
-        return True
-    return context_tokens >= SILENT_SHARE * window
+    if response.stop_reason == "model_context_window_exceeded":
+        return _hidden("the answer was cut off where the window ends", response)
+    prompt = _prompt_at_least(response)
+    if window is not None and prompt is not None and prompt > window:
+        why = f"it has {prompt} tokens of {window}, and was cut without a word"
+        return _hidden(why, response)
+    if response.stop_reason in _EMPTY_ON_PURPOSE or not _is_empty(response):
+        return None
+    if response.usage is None and prompt is None:
+        return _hidden("nothing was answered and no usage told", response)
+    is_length = response.stop_reason in {"max_tokens", "length"}
+    is_full = is_length and not _output(response)
+    if window is not None and prompt is not None:
+        is_full = prompt >= SILENT_SHARE * window
+    if is_full:
+        return _hidden("nothing was answered to a full window", response)
+    return None
+
+
+_EMPTY_ON_PURPOSE = frozenset({"refusal", "pause_turn", "stop_sequence"})
+"""Stop reasons that explain why nothing was answered."""
+
+
+def window_from(failure: Failure, window: int | None) -> int | None:
+    """Return the window to go on with, in tokens, after *failure*.
+
+    *window* is what was taken for it until now: the manifest's, else the
+    catalogue's (known_models.resolve), None where neither knew. The smaller
+    figure wins: a provider that says less is right, and one that says more
+    does not undo what a person set.
+    """
+    told = []
+    if failure.kind in {"overflow", "output_too_large"}:
+        told.append(failure.window_tokens)
+    if failure.kind == "overflow" and failure.prompt_tokens is not None:
+        told.append(failure.prompt_tokens - 1)  # did not fit
+    known = [tokens for tokens in told if tokens is not None and tokens >= LEAST_WINDOW]
+    return min([*known, *([] if window is None else [window])], default=None)
+
+
+def _hidden(why: str, response: Response) -> Failure:
+    # Without figures: they are the model's side of it, and teach no window.
+    return Failure(
+        kind="overflow",
+        message=f"the prompt does not fit the model's window: {why}",
+        request_id=response.request_id,
+    )
+
+
+def _prompt_at_least(response: Response) -> int | None:
+    """Return the tokens of the last prompt; None where nothing is known."""
+    if response.context_tokens is None:
+        return None
+    return max(response.context_tokens - _output(response), 0)
+
+
+def _output(response: Response) -> int:
+    return 0 if response.usage is None else response.usage.output
+
+
+def _is_empty(response: Response) -> bool:
+    return all(
+        isinstance(item, AssistantText) and not item.text.strip()
+        for item in response.items
+    )
 
 
 def _measured(folded: str) -> Overflow:

@@ -6,6 +6,7 @@ list answer at once.
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -294,8 +295,9 @@ FLAG_LIKE = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; never raises for bad input."""
-    from pod.cli.streams import release
+    from pod.cli.streams import fill_gaps, release
 
+    fill_gaps()
     try:
         return _run(arguments)
     finally:
@@ -320,6 +322,10 @@ def _run(arguments: Sequence[str]) -> int:
         return Exit.SIGINT
     except Exception as error:  # noqa: BLE001  the outermost place: said in a line or two
         return report(error)
+    except BaseExceptionGroup as error:
+        if error.split(KeyboardInterrupt)[1] is None:
+            return Exit.SIGINT
+        raise
     return result if isinstance(result, int) else Exit.DONE
 
 
@@ -344,13 +350,21 @@ def _mistyped_flag(arguments: Sequence[str]) -> str | None:
     )
     if prompt not in before_dashes:
         return None
-    return f"unknown flag {prompt}; for a prompt that is this one word, write: pod run -- {prompt}"
+    flags = [n for a in app["run"].assemble_argument_collection() for n in a.names]
+    near = get_close_matches(prompt.partition("=")[0], flags, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"unknown flag {prompt}{hint}; for a prompt that is this one word,"
+        f" write: pod run -- {prompt}"
+    )
 
 
 def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:
     """Write flags that stand for keys of the manifest as settings."""
+    from pod.toml_text import quoted
+
     return tuple(
-        f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}"
+        f"{key}={quoted(value) if isinstance(value, str) else value}"
         for key, value in flags.items()
         if value is not None
     )

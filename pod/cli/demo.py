@@ -2,14 +2,13 @@
 
 import os
 import shlex
-import tempfile
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import trio
 from msgspec import Struct
 
-from pod.cli.demo_report import Place, place_of
+from pod.cli.demo_report import Place, place_of, takes_files
 from pod.cli.failing import UsageError
 from pod.cli.options import Options
 from pod.cli.output import Output
@@ -95,30 +94,24 @@ def _settings(folder: Path, report: Place, *, http: bool) -> tuple[str, ...]:
         if http
         else ('model.provider="scripted"', 'model.id="survey"')
     )
-    sessions = _sessions()
     return (
         *model,
         f"model.context_window={WINDOW}",
         f"limits.max_requests={MOST_REQUESTS}",
         'permissions.read_roots=["."]',
         f"permissions.write_roots=[{quoted(root)}]",
-        *([f"session.dir={quoted(str(sessions))}"] if sessions else []),
     )
 
 
-def _sessions() -> Path | None:
-    """Return where the session is kept; None: where all are, if they can be."""
-    folder = default_folder()
-    there = folder
-    while not there.exists():
-        there = there.parent
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-        return None
-    return Path(tempfile.mkdtemp(prefix="pod-demo-sessions-"))
+def _takes_sessions(folder: Path) -> bool:
+    """Tell whether a session can be kept in *folder*, which may not be there yet."""
+    there = next(f for f in (folder, *folder.parents) if f.exists())
+    return takes_files(there)
 
 
 async def _run(demo: _Demo, http: bool, quiet: bool) -> int:
-    options = Options(settings=demo.settings, quiet=quiet)
+    is_kept = _takes_sessions(default_folder())
+    options = Options(settings=demo.settings, quiet=quiet, ephemeral=not is_kept)
     with kept_for_results() as stdout:
         output = _DemoOutput(demo, options, stdout, http=http)
         if not http:
@@ -153,7 +146,8 @@ class _DemoOutput(Output):
         self._http = http
 
     def finish(self, end: RunEnd, session: Session) -> int:
-        text = f"{end.text.strip()}\n\n" if end.text.strip() else ""
+        is_done = end.outcome == "finished"
+        text = f"{end.text.strip()}\n\n" if is_done else ""
         write_result(self._stdout, text + "".join(self._lines(end, session)))
         if end.exit_code != Exit.DONE:
             self._say(f"{end.message or end.reason} ({end.outcome})")
@@ -180,15 +174,13 @@ class _DemoOutput(Output):
                 f"Tokens   {usage.prompt:,} in ({usage.cache_read:,} of them cached),"
                 f" {usage.output:,} out; played by {way}, nothing was paid\n"
             ),
-            f"Session  {session.id}: look at it with  {self._show(session)}\n",
+            f"Session  {self._whereabouts(session)}\n",
         ]
 
-    def _show(self, session: Session) -> str:
-        return f"pod session show {self._name(session)}"
-
-    def _name(self, session: Session) -> str:
-        is_usual = self._demo.loaded.session_dir is None
-        return session.id if is_usual else shlex.quote(str(session.path))
+    def _whereabouts(self, session: Session) -> str:
+        if session.path is None:
+            return f"not kept: nothing can be written in {default_folder()}"
+        return f"{session.id}: look at it with  pod session show {session.id}"
 
     def _resume(self, session: Session) -> str:
         """Return the command that goes on, with the scripted model in any case."""

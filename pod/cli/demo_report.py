@@ -34,7 +34,7 @@ def place_of(folder: Path, output: Path | None) -> Place:
     if output is not None:
         return Place(_checked(output.absolute()))
     for parent in (folder, Path.cwd().resolve()):
-        if _takes_files(parent):
+        if takes_files(parent):
             return _in(parent, "" if parent == folder else _why(folder))
     return Place(
         Path(tempfile.mkdtemp(prefix="pod-demo-")) / f"{NAME}.md", _why(folder)
@@ -51,6 +51,15 @@ def is_report(path: Path) -> bool:
     except OSError:
         return False
     return len(start) > 2 and start[2] == SIGNATURE.encode()
+
+
+def takes_files(folder: Path) -> bool:
+    """Tell whether a file can be made in *folder*, by making one without a name."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 def _why(folder: Path) -> str:
@@ -84,10 +93,6 @@ def _checked(path: Path) -> Path:
             f"--output {path}: this file is there already, and no demo wrote it;"
             " name another one"
         )
-    if not _takes_files(parent):
+    if not takes_files(parent):
         raise UsageError(f"--output {path}: nothing can be written in {parent}")
     return parent / path.name
-
-
-def _takes_files(folder: Path) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK)

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pod.cli.failing import UsageError
 from pod.clock import now
+from pod.context import state
 from pod.entries import FORMAT, AnyEntry, Header, ModelChange, PromptChange
+from pod.errors import SessionDamaged
 from pod.log import read_log
+from pod.path_text import path_text
 from pod.session import Session
 from pod.setup import Parts
-from pod.tree import Tree
+from pod.tree import Tree, fork
 
 
 class Choice(Struct, frozen=True):
@@ -35,46 +40,77 @@ def open_session(
 ) -> Iterator[Session]:
     """Open the session *choice* means, for as long as the context lasts.
 
-    Raises SessionError where it cannot be had, UsageError where it works in
-    another folder.
+    A new one in which nothing came about is taken away again. Raises
+    SessionError where it cannot be had, UsageError where it works in another
+    folder.
     """
-    with _opened(choice, parts) as session:
+    goes_on = choice.resume is not None or choice.newest
+    source = _existing(choice, parts) if goes_on else None
+    with _opened(choice, parts, source) as session:
         for entry in session.recovered:
             on_entry(entry)
         session.on_entry = on_entry
-        if choice.resume is not None or choice.newest:
+        if goes_on:
             _settle_prompt(session, parts, choice, warn)
             _settle_model(session, parts)
-        yield session
+        length = len(session.tree)
+        try:
+            yield session
+        finally:
+            is_new = source is None or choice.fork
+            if is_new and len(session.tree) == length and session.path is not None:
+                session.close()
+                session.path.unlink(missing_ok=True)
 
 
-def _opened(choice: Choice, parts: Parts) -> Session:
-    if choice.resume is not None or choice.newest:
-        path = _existing(choice, parts)
-        if choice.fork:
-            leaf = Tree(read_log(path).entries).leaf
-            path = parts.store.fork(path, leaf)
-        return Session.open(path, durability=parts.manifest.session.durability)
+def _opened(choice: Choice, parts: Parts, source: Path | None) -> Session:
+    durability = parts.manifest.session.durability
+    if source is not None and not choice.fork:
+        return Session.open(source, durability=durability)
+    if source is not None:
+        return _forked(choice, parts, source)
     id = parts.store.new_id()
     header = Header(
         format=FORMAT,
         id=id,
         at=now(),
-        cwd=str(parts.cwd),
+        cwd=path_text(parts.cwd),
         system=parts.system,
         pod=parts.manifest.pod.name,
     )
     if choice.ephemeral:
         return Session.ephemeral(header)
-    return Session.create(
-        parts.store.path(id), header, durability=parts.manifest.session.durability
+    return Session.create(parts.store.path(id), header, durability=durability)
+
+
+def _forked(choice: Choice, parts: Parts, source: Path) -> Session:
+    """Copy the session at *source*; one that is refused leaves no copy."""
+    scan = read_log(source)
+    if scan.header is None or scan.damage:
+        raise SessionDamaged(
+            f"{source} is damaged: run pod session repair {source.stem} first"
+        )
+    tree = Tree(scan.entries)
+    system = state(scan.header, tree.path(tree.leaf)).system
+    _refuse_other_folder(scan.header, system, parts, choice)
+    if not choice.ephemeral:
+        path = parts.store.fork(source, tree.leaf)
+        return Session.open(path, durability=parts.manifest.session.durability)
+    ids = map("{:08x}".format, count(1))
+    header = replace(
+        scan.header,
+        id=parts.store.new_id(),
+        at=now(),
+        parent_session=scan.header.id,
     )
+    entries = fork(scan.entries, tree.leaf, lambda: next(ids))
+    return Session.ephemeral(header, entries)
 
 
 def _existing(choice: Choice, parts: Parts) -> Path:
     if choice.resume is not None:
         return parts.store.find(choice.resume)
-    latest = parts.store.latest(str(parts.cwd))
+    latest = parts.store.latest(path_text(parts.cwd))
     if latest is None:
         raise UsageError(
             f"--continue: there is no session of {parts.cwd} in {parts.store.folder}"
@@ -82,21 +118,30 @@ def _existing(choice: Choice, parts: Parts) -> Path:
     return latest.path
 
 
+def _refuse_other_folder(
+    header: Header, system: str, parts: Parts, choice: Choice
+) -> None:
+    """Refuse a session whose system prompt names another folder. Raises UsageError."""
+    is_same = system == parts.system or header.cwd == path_text(parts.cwd)
+    if not is_same and not choice.refresh_prompt:
+        raise UsageError(
+            f"session {header.id} works in {header.cwd}, not in"
+            f" {parts.cwd}: go on there with --cd {header.cwd}, or here"
+            " with --refresh-prompt"
+        )
+
+
 def _settle_prompt(
     session: Session, parts: Parts, choice: Choice, warn: Callable[[str], None]
 ) -> None:
-    """See to it that the system prompt and the folder the tools work in agree."""
-    if session.state.system == parts.system:
+    """Go on with the session's own system prompt, or the manifest's on request."""
+    system = session.state.system
+    _refuse_other_folder(session.header, system, parts, choice)
+    if system == parts.system:
         return
     if choice.refresh_prompt:
         session.append(PromptChange(system=parts.system))
         return
-    if session.header.cwd != str(parts.cwd):
-        raise UsageError(
-            f"session {session.id} works in {session.header.cwd}, not in"
-            f" {parts.cwd}: go on there with --cd {session.header.cwd}, or here"
-            " with --refresh-prompt"
-        )
     warn(
         "the session keeps the system prompt it began with, though the manifest's"
         " is another now; --refresh-prompt takes the new one"

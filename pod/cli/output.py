@@ -1,5 +1,6 @@
 """Where a run's output goes: the answer or the events to stdout, the rest to stderr."""
 
+import shlex
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,7 +13,7 @@ from pod.cli.progress import Progress
 from pod.cli.streams import Forgiving, say, write_result
 from pod.clock import now
 from pod.entries import AnyEntry, Notice, RunEnd, RunStart
-from pod.events import Event, Init, line
+from pod.events import Event, Init, PodLive, line
 from pod.exits import Exit
 from pod.outbox import Outbox
 from pod.pod import Pod
@@ -62,7 +63,7 @@ class Output:
         elif isinstance(entry, Notice):
             self._progress(entry)
 
-    def live(self, event: Live) -> None:
+    def live(self, event: Live | PodLive) -> None:
         """Take in a live event."""
         if self._options.partial or not isinstance(event, Partial):
             self._put(event, live=True)
@@ -89,26 +90,38 @@ class Output:
 
     def finish(self, end: RunEnd, session: Session) -> int:
         """Print the answer where that is wanted, and how it ended; the exit code."""
-        match self._options.output_format:
-            case "text":
-                if end.text:
-                    write_result(self._stdout, end.text.rstrip("\n") + "\n")
-            case "json":
-                write_result(
-                    self._stdout, line(end, session=session.id, at=now()).decode()
-                )
-            case "stream-json":
-                pass
-        if self._options.answer_file is not None:
-            _write(self._options.answer_file, end.text)
+        is_given = self._give(end, session)
         self._progress.end(end)
         if end.exit_code != Exit.DONE:
             self._say(f"{end.message or end.reason} ({end.outcome})")
         if end.interrupted and session.path is not None:
-            self._say(f"go on with: pod run --resume {session.id}")
+            self._say(f"go on with: {resume_command(self._options, session.id)}")
         if self._outbox.dropped:
             self._say(f"{self._outbox.dropped} live events were left out: slow reader")
+        if end.exit_code == Exit.DONE and not is_given:
+            return Exit.FAILED
         return end.exit_code
+
+    def _give(self, end: RunEnd, session: Session) -> bool:
+        """Give the answer to stdout and the file; whether all got it."""
+        is_given = True
+        match self._options.output_format:
+            case "text":
+                if end.text:
+                    text = end.text.rstrip("\n") + "\n"
+                    is_given = write_result(self._stdout, text)
+            case "json":
+                text = line(end, session=session.id, at=now()).decode()
+                is_given = write_result(self._stdout, text)
+            case "stream-json":
+                pass
+        if self._options.answer_file is not None:
+            try:
+                _write(self._options.answer_file, end.text)
+            except OSError as error:
+                self._say(f"-o {self._options.answer_file}: {error.strerror}")
+                is_given = False
+        return is_given
 
     def _put(self, event: Event, *, live: bool) -> None:
         if self._closed or not self._begun:
@@ -123,7 +136,29 @@ class Output:
         say(f"pod: {text}")
 
 
+def resume_command(options: Options, session: str) -> str:
+    """Return the command that goes on where a run was broken off.
+
+    With what was set for it, limits apart: one of them may be what ended it.
+    """
+    words = ["pod", "run", "--resume", session]
+    if options.cd is not None:
+        words += ["--cd", str(options.cd)]
+    if options.manifest is not None:
+        words += ["-m", str(options.manifest)]
+    for setting in options.settings:
+        if not setting.lstrip().startswith("limits."):
+            words += ["-c", setting]
+    return shlex.join(words)
+
+
 def _write(path: Path, text: str) -> None:
+    """Write *text* to *path*, whole or not at all where that is a file."""
+    whole = text if text.endswith("\n") else text + "\n"
+    data = whole.encode("utf-8", "replace")
+    if path.exists() and not path.is_file():  # a pipe, /dev/stdout
+        path.write_bytes(data)
+        return
     part = path.with_name(path.name + ".part")
-    part.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    part.write_bytes(data)
     part.replace(path)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pod.entries import ItemEntry, Notice, RunEnd, RunStart, UsageEntry
 from pod.events import Event
-from tools.text import clean
+from tools.text import short_line
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, ToolCall, ToolResult
 from worker.usage import Usage
@@ -48,10 +48,10 @@ class Progress:
                 self._requests = event.request
                 self._now(f"request {event.request}: waiting for {event.model}")
             case ToolProgress():
-                self._now(f"{event.name}: {_short(event.text)}")
+                self._now(f"{event.name}: {short_line(event.text, WIDTH)}")
             case Retry():
                 self._say(
-                    f"! {event.kind}: {_short(event.message)};"
+                    f"! {event.kind}: {short_line(event.message, WIDTH)};"
                     f" attempt {event.attempt + 1} of {event.attempts}"
                     f" in {event.wait:.1f} s",
                     "yellow",
@@ -82,12 +82,12 @@ class Progress:
     def _item(self, entry: ItemEntry) -> None:
         match entry.item:
             case AssistantText() as said if said.text.strip():
-                self._say(_short(said.text), "bold")
+                self._say(short_line(said.text, WIDTH), "bold")
             case ToolCall() as call:
-                self._say(f"→ {call.name} {_short(_arguments(call.arguments))}", "cyan")
+                self._say(f"→ {short_line(_call(call), WIDTH)}", "cyan")
             case ToolResult() as result:
                 mark, style = ("✗", "red") if result.is_error else ("←", "dim")
-                self._say(f"{mark} {_short(result.summary)}", style)
+                self._say(f"{mark} {short_line(result.summary, WIDTH)}", style)
             case _:
                 pass
 
@@ -107,25 +107,23 @@ class Progress:
 
     def _now(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(Text(text))
+            self._status.update(Text(short_line(text, WIDTH)))
 
     def _say(self, text: str, style: str) -> None:
         if not self._quiet:
             self._console.print(Text(text, style=style), soft_wrap=True)
 
     def _warn(self, text: str) -> None:
-        self._console.print(Text(f"! {_short(text, 400)}", "yellow"), soft_wrap=True)
+        self._console.print(
+            Text(f"! {short_line(text, 400)}", "yellow"), soft_wrap=True
+        )
 
 
-def _arguments(arguments: str) -> str:
-    """Show a call's arguments as a person would write them: short values only."""
+def _call(call: ToolCall) -> str:
+    """Show a call as a person would write it."""
     try:
-        fields = msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
-        return arguments
-    return " ".join(f"{name}={bytes(raw).decode()}" for name, raw in fields.items())
-
-
-def _short(text: str, width: int = WIDTH) -> str:
-    line = " ".join(clean(text[: 8 * width]).text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+        fields = msgspec.json.decode(call.arguments, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return f"{call.name} {call.arguments}"
+    words = (f"{name}={bytes(raw).decode()}" for name, raw in fields.items())
+    return " ".join([call.name, *words])

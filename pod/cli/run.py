@@ -17,7 +17,8 @@ from pod.cli.streams import kept_for_results
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
 from pod.pod import Pod, is_open
-from pod.setup import Parts, assemble, init_event
+from pod.setup import Parts, assemble, init_event, open_pod
+from tools.process import kill_running
 from worker.client import OpenClient
 
 LAST_SECONDS = 5.0
@@ -46,6 +47,16 @@ def check_options(options: Options) -> None:
         )
     if options.refresh_prompt and not goes_on:
         raise UsageError("--refresh-prompt goes with --resume ID or --continue")
+    if options.answer_file is not None:
+        _check_answer_file(options.answer_file)
+
+
+def _check_answer_file(path: Path) -> None:
+    """Refuse before the run what would lose its answer."""
+    if path.is_dir():
+        raise UsageError(f"-o {path}: a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {path.parent}")
 
 
 def read_prompt(options: Options, stdin: TextIO) -> str | None:
@@ -59,6 +70,9 @@ def read_prompt(options: Options, stdin: TextIO) -> str | None:
     prompt = options.prompt
     if prompt == "-" or (prompt is None and not goes_on and not stdin.isatty()):
         prompt = stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+    elif prompt is not None:
+        # Bytes that are no UTF-8 come as lone surrogates: nobody could take them.
+        prompt = prompt.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if prompt is None:
         if goes_on:
             return None
@@ -104,15 +118,11 @@ async def run_parts(
                 f"session {session.id} has nothing left to do: its last run is"
                 " finished. Give a prompt to go on with it."
             )
-        async with parts.opened(session) as setup:
-            agent = Pod(
-                session,
-                setup,
-                bounds=parts.bounds,
-                listen=output.live,
-                settled=output.settled,
+        async with parts.opened(session) as opened:
+            agent = open_pod(
+                parts, opened, session, tell=output.live, settled=output.settled
             )
-            output.begin(session.id, init_event(parts, session, setup))
+            output.begin(session.id, init_event(parts, session, opened.setup))
             end = await _run(agent, output, prompt)
     return output.finish(end, session)
 
@@ -120,22 +130,28 @@ async def run_parts(
 async def _run(agent: Pod, output: Output, prompt: str | None) -> RunEnd:
     with output.shown():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_watch_signals, agent)
+            await nursery.start(_watch_signals, agent)
             nursery.start_soon(output.write, agent)
-            end = await agent.run(prompt)
-            output.close(end)
-            with trio.move_on_after(LAST_SECONDS, shield=True):
-                await output.settled()
+            try:
+                end = await agent.run(prompt)
+                output.close(end)
+            finally:
+                with trio.move_on_after(LAST_SECONDS, shield=True):
+                    await output.settled()
             nursery.cancel_scope.cancel()
     return end
 
 
-async def _watch_signals(agent: Pod) -> None:
+async def _watch_signals(
+    agent: Pod, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
     """Stop the run at the first signal, the process at the second."""
     with trio.open_signal_receiver(SIGINT, SIGTERM) as signals:
+        task_status.started()
         first = True
         async for signal in signals:
             if not first:
+                kill_running()
                 os._exit(128 + signal)
             first = False
             agent.stop("sigint" if signal == SIGINT else "sigterm")

@@ -27,10 +27,11 @@ from pod.events import line
 from pod.exits import Exit
 from pod.load_manifest import load
 from pod.log import read_log
+from pod.path_text import path_text
 from pod.repair import repair
 from pod.scan import Scan
 from pod.store import Listed, Store
-from tools.text import clean
+from tools.text import short_line
 from worker.items import (
     AssistantText,
     Item,
@@ -64,7 +65,7 @@ def list_all(
     found = [
         one
         for one in store.sessions()
-        if everywhere or one.header is None or one.header.cwd == str(cwd)
+        if everywhere or one.header is None or one.header.cwd == path_text(cwd)
     ]
     if as_json:
         for one in found:
@@ -96,7 +97,7 @@ class _Plain(msgspec.Struct, frozen=True):
 def _plain(one: Listed) -> _Plain:
     return _Plain(
         id=one.id,
-        path=str(one.path),
+        path=path_text(one.path),
         cwd=None if one.header is None else one.header.cwd,
         modified=_moment(one.modified),
         size=one.size,
@@ -120,7 +121,7 @@ def _listed_line(one: Listed, *, everywhere: bool) -> str:
     return (
         f"{one.id}  {_moment(one.modified)[:16].replace('T', ' ')}"
         f"  {one.outcome or 'open':9}  {one.entries:5} entries{where}"
-        f"  {_short(said, 60)}"
+        f"  {short_line(said, 60)}"
     )
 
 
@@ -177,7 +178,7 @@ def entry_line(entry: AnyEntry) -> str:
             )
         case RunEnd():
             cost = "" if entry.cost_usd is None else f", ${entry.cost_usd:.4f}"
-            said = f": {_short(entry.message)}" if entry.message else ""
+            said = f": {short_line(entry.message, WIDTH)}" if entry.message else ""
             return (
                 f"run {entry.outcome} ({entry.reason}) after {entry.seconds:.1f} s,"
                 f" {entry.requests} requests, {entry.usage.total:,} tokens{cost}{said}"
@@ -196,7 +197,7 @@ def entry_line(entry: AnyEntry) -> str:
         case ModelChange():
             return f"model: {entry.previous} to {entry.model}"
         case PromptChange():
-            return f"system prompt changed: {_short(entry.system)}"
+            return f"system prompt changed: {short_line(entry.system, WIDTH)}"
         case SessionInfo():
             return f"named {entry.name!r}"
         case Label():
@@ -204,7 +205,7 @@ def entry_line(entry: AnyEntry) -> str:
         case Leaf():
             return f"goes on from {entry.target or 'the beginning'}"
         case CustomMessage():
-            return f"{entry.kind}: {_short(entry.text)}"
+            return short_line(f"{entry.kind}: {entry.text}", WIDTH)
         case Notice():
             return f"! {entry.message}"
         case _:
@@ -215,21 +216,21 @@ def item_line(item: Item) -> str:
     """Return an item in a line for a person."""
     match item:
         case SystemText(text=text):
-            return f"system     {_short(text)}"
+            return f"system     {short_line(text, WIDTH)}"
         case UserText(text=text):
             who = "pod as user" if item.synthetic else "user"
-            return f"{who:10} {_short(text)}"
+            return f"{who:10} {short_line(text, WIDTH)}"
         case AssistantText(text=text):
-            return f"assistant  {_short(text)}"
+            return f"assistant  {short_line(text, WIDTH)}"
         case Reasoning(text=text):
-            return f"reasoning  {_short(text or '(redacted)')}"
+            return f"reasoning  {short_line(text or '(redacted)', WIDTH)}"
         case ToolCall():
-            return f"call       {item.name} {_short(item.arguments)}"
+            return f"call       {short_line(f'{item.name} {item.arguments}', WIDTH)}"
         case ToolResult():
             mark = "error " if item.is_error else "result"
-            return f"{mark}     {_short(item.summary)}"
+            return f"{mark}     {short_line(item.summary, WIDTH)}"
         case Opaque(json=json):
-            return f"block      {_short(json)}"
+            return f"block      {short_line(json, WIDTH)}"
 
 
 def repair_one(
@@ -250,8 +251,3 @@ def repair_one(
     else:
         give(f"repaired; the damaged log is kept as {repaired.damaged}\n")
     return Exit.DONE
-
-
-def _short(text: str, width: int = WIDTH) -> str:
-    one = " ".join(clean(text[: 8 * width]).text.split())
-    return one if len(one) <= width else one[: width - 1] + "…"

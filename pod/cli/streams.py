@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TextIO
 
+from pod.pipe import write_all
+from tools.text import clean
+
 
 class Forgiving:
     """A text stream that goes quiet when nobody reads it any more.
@@ -33,6 +36,24 @@ class Forgiving:
         return self._stream.fileno()
 
 
+def fill_gaps() -> None:
+    """Put /dev/null where a standard stream was closed (`>&-`).
+
+    The next file that is opened, the session log say, would get its number,
+    and what is printed would land in it.
+    """
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+        if getattr(sys, name) is None:
+            stream = open(  # noqa: SIM115  for as long as the process lives
+                fd, "w" if fd else "r", encoding="utf-8", closefd=False
+            )
+            setattr(sys, name, stream)
+
+
 @contextmanager
 def kept_for_results() -> Iterator[int]:
     """Keep stdout for results: yield a descriptor of it, and let nothing else on it.
@@ -40,9 +61,8 @@ def kept_for_results() -> Iterator[int]:
     Whatever prints meanwhile, a user's function or a library, prints to stderr.
     """
     sys.stdout.flush()
-    kept = _duplicate(1)
-    with suppress(OSError):
-        os.dup2(2, 1)
+    kept = os.dup(1)
+    os.dup2(2, 1)
     try:
         yield kept
     finally:
@@ -52,33 +72,36 @@ def kept_for_results() -> Iterator[int]:
         os.close(kept)
 
 
-def _duplicate(fd: int) -> int:
+def write_result(fd: int, text: str) -> bool:
+    """Write a result to *fd*; say so and return False where it cannot be written.
+
+    A gone reader is no error.
+    """
     try:
-        return os.dup(fd)
-    except OSError:  # closed before we began (`>&-`)
-        return os.open(os.devnull, os.O_WRONLY)
-
-
-def write_result(fd: int, text: str) -> None:
-    """Write a result to *fd*, whatever is in it; a gone reader is no error."""
-    view = memoryview(text.encode("utf-8", "replace"))
-    with suppress(OSError):
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, text.encode("utf-8", "replace"))
+    except BrokenPipeError:
+        return True
+    except OSError as error:
+        say(f"pod: standard output cannot be written: {error.strerror}")
+        return False
+    return True
 
 
 def say(text: str) -> None:
     """Tell a person something, on stderr, in lines of its own."""
     stream = Forgiving(sys.stderr)
-    stream.write(text.rstrip("\n") + "\n")
+    stream.write(clean(text).text.rstrip("\n") + "\n")
     stream.flush()
 
 
 def give(text: str) -> None:
-    """Write a result to stdout, whatever is in it; gone readers are no error."""
-    with suppress(OSError, ValueError):
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+    """Write a result to stdout, whatever is in it; a gone reader is no error.
+
+    Raises OSError for anything else, a full disk say.
+    """
+    with suppress(BrokenPipeError):
         sys.stdout.flush()
+        write_all(sys.stdout.fileno(), text.encode("utf-8", "replace"))
 
 
 def release() -> None:

@@ -11,7 +11,13 @@ _BY_SUFFIX = {
     "Go": "go",
     "Rust": "rs",
     "C": "c h",
-    "C++": "cc cpp cxx hpp hh hxx",
+    "C++": "cc cpp cxx hpp hh hxx tcc ipp",
+    "CUDA": "cu cuh hip",
+    "Objective-C": "m mm",
+    "Fortran": "f f90 f95",
+    "Assembly": "s asm",
+    "Batch": "bat cmd",
+    "PowerShell": "ps1 psm1",
     "C#": "cs",
     "Java": "java",
     "Kotlin": "kt kts",
@@ -31,12 +37,12 @@ _BY_SUFFIX = {
     "CSS": "css scss sass less",
     "Vue": "vue",
     "Svelte": "svelte",
-    "XML": "xml xsd xsl svg",
+    "XML": "xml xsd xsl svg plist",
     "JSON": "json webmanifest",
     "JSON lines": "jsonl ndjson",
     "TOML": "toml",
     "YAML": "yaml yml",
-    "INI": "ini cfg conf properties editorconfig",
+    "INI": "ini cfg conf properties editorconfig desktop service socket timer",
     "CSV": "csv tsv",
     "Notebook": "ipynb",
     "Protocol Buffers": "proto",
@@ -48,7 +54,7 @@ _BY_SUFFIX = {
     "Make": "mk",
     "CMake": "cmake",
     "Dockerfile": "dockerfile",
-    "TeX": "tex bib",
+    "TeX": "tex bib sty",
 }
 _BY_NAME = {
     "makefile": "Make",
@@ -103,7 +109,7 @@ def kind_by_name(path: str) -> str:
     name = path.rpartition("/")[2].lower()
     if name in _BY_NAME:
         return _BY_NAME[name]
-    stem, _, suffix = name.rpartition(".")
+    stem, _, suffix = name.removesuffix(".in").rpartition(".")
     if stem and suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     return _BY_NAME.get(name.partition(".")[0], UNKNOWN)
@@ -116,6 +122,8 @@ def kind_of(path: str, first: str) -> str:
         return kind
     if found := _SHEBANG.match(first):
         return _INTERPRETERS.get(found[1].lower(), "Script")
+    if "-*- C++ -*-" in first:
+        return "C++"
     start = first.lstrip().lower()
     if start.startswith("<?xml"):
         return "XML"

@@ -110,12 +110,12 @@ _LANGUAGES = {
     "Markdown": Language(
         rf"^()(#{{1,4}})\s+(.+?)\s*#*\s*$|^(\s*)({FENCE})(.*)$", ("<!--",)
     ),
-    "reStructuredText": Language(r"^()(\.\.)\s+([\w-]+::.*)$", ("..",)),
 }
 for _like, _kinds in {
     "JavaScript": ("TypeScript", "Vue", "Svelte"),
     "Java": ("C#",),
     "Kotlin": ("Swift", "Scala"),
+    "C++": ("CUDA",),
 }.items():
     for _kind in _kinds:
         _LANGUAGES[_kind] = _LANGUAGES[_like]

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pod.survey.task import Task
 from pod.survey.transcript import Call, Result, arguments
@@ -25,7 +25,10 @@ is anything searched."""
 ROOM = 24_000
 """Bytes that all names together may have in the answer (bash shows 60 KiB)."""
 
-SECONDS = 50.0
+SECONDS = 30.0
+
+MOST_GLOBBED = 500
+"""What glob lists at most."""
 
 BINARY = (
     " png jpg jpeg gif webp ico bmp tif tiff psd pdf zip gz tgz bz2 xz zst 7z rar jar"
@@ -61,6 +64,8 @@ class Listing(Struct, frozen=True):
     left: tuple[tuple[str, int], ...]
     total: int
     bytes: int | None
+    is_cut: bool = False
+    """Whether there are more, which nobody has looked at."""
 
     def is_first(self, file: Listed) -> bool:
         """Tell whether *file* is the first one of its folder."""
@@ -92,15 +97,26 @@ def glob_call() -> Call:
     return Call("glob", arguments(pattern="**/*"))
 
 
+def needs_glob(listed: Result) -> bool:
+    """Tell whether to ask glob, too.
+
+    Where git has made the list there is nothing to add. Where it has not, glob
+    knows what .gitignore says; where there is no list at all, it has one. In a
+    large folder it would take long and not list all.
+    """
+    listing = None if listed.is_error else _of_script(listed.text)
+    if listing is None or not listing.total:
+        return True
+    return "by\tgit" not in listed.text.split("\n") and listing.total <= MOST_GLOBBED
+
+
 def read_listing(task: Task, listed: Result, globbed: Result | None) -> Listing | None:
     """Return what the calls have told; None where neither told anything of use."""
     listing = None if listed.is_error else _of_script(listed.text)
     names = None if globbed is None else _globbed(globbed)
     if listing is not None and listing.total:
         return listing if names is None else _without_ignored(listing, names)
-    if names:
-        return _of_names(names, task)
-    return listing
+    return _of_names(names, task) if names else listing
 
 
 def _of_script(text: str) -> Listing | None:
@@ -120,7 +136,8 @@ def _of_script(text: str) -> Listing | None:
                 pass
     if total is None:
         return None
-    return Listing(_by_folder(found), tuple(sorted(left.items())), *total)
+    is_cut = "cut" in text.split("\n")
+    return Listing(_by_folder(found), tuple(sorted(left.items())), *total, is_cut)
 
 
 def _by_folder(found: Iterable[Listed]) -> tuple[Listed, ...]:
@@ -146,7 +163,7 @@ def _without_ignored(listing: Listing, names: Iterable[str]) -> Listing:
     if not ignored:
         return listing
     left = (*listing.left, ("named in .gitignore", ignored))
-    return Listing(kept, left, listing.total, listing.bytes)
+    return structs.replace(listing, files=kept, left=left)
 
 
 def _of_names(names: Iterable[str], task: Task) -> Listing:

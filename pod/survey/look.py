@@ -8,6 +8,7 @@ from pod.survey.kinds import kind_by_name, kind_of
 from pod.survey.languages import search_pattern
 from pod.survey.listing import LONG_BYTES, Listed
 from pod.survey.transcript import Call, Result, arguments
+from tools.text import one_line
 
 WHOLE_BYTES = 6_000
 """Files up to this size are read whole; of longer ones about so much."""
@@ -66,7 +67,7 @@ def calls_for(file: Listed) -> list[Call]:
 
 def seen_in(file: Listed, read: Result, search: Result | None) -> Seen:
     """Return what the answers tell of *file*."""
-    if problem := _problem(read):
+    if problem := _problem(file, read):
         return Seen(kind_by_name(file.path), problem=problem)
     lines = dict(_numbered(read.text))
     total = max(lines, default=0)
@@ -82,20 +83,9 @@ def seen_in(file: Listed, read: Result, search: Result | None) -> Seen:
     return Seen(kind, tuple(sorted(lines.items())), total, "", is_partial)
 
 
-def is_answer(result: Result | None) -> bool:
-    """Tell whether a read_file result still says what it once said.
-
-    Once pruned from the view, only its summary is left; then it is read anew.
-    """
-    if result is None:
-        return False
-    return result.is_new or not _PRUNED.match(result.text)
-
-
 _NUMBERED = re.compile(r" *(\d+)\t(.*)", re.DOTALL)
 _MATCH = re.compile(r"(\d+):(.*)", re.DOTALL)
 _TOTAL = re.compile(r"lines \d+-\d+ of (?:more than )?(\d+)")
-_PRUNED = re.compile(r"read .* lines \d+-\d+ of")
 _NO_TEXT = re.compile(r"is no text \((.+?), \d+ bytes\)")
 
 
@@ -121,7 +111,7 @@ def _matches(result: Result) -> list[tuple[int, str]]:
     return [(int(m[1]), m[2]) for m in found if m]
 
 
-def _problem(read: Result) -> str:
+def _problem(file: Listed, read: Result) -> str:
     if read.has_image:
         return "a picture"
     if not read.is_error:
@@ -130,4 +120,5 @@ def _problem(read: Result) -> str:
         return "binary" if told[1] == "binary" else f"binary ({told[1]})"
     if read.text.startswith("no such file"):
         return "there is no such file any more, or its name cannot be told to a tool"
-    return " ".join(read.text.split())[:150]
+    text = read.text.removeprefix(f"{one_line(file.path)}: ")
+    return " ".join(text.split())[:150]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from pod.survey.languages import (
     CONTAINERS,
@@ -26,6 +26,9 @@ _LABELS = {
     **dict.fromkeys(("#", "[", "[["), ""),
 }
 _QUOTES = re.compile(r"^[rRuU]?(\"\"\"|''')")
+_MODE_LINE = re.compile(r"-\*-.*?-\*-")
+_UNDERLINE = re.compile(r"([=\-~^\"'`#*+])\1{2,}")
+_TEXT = re.compile(r"[\w*_`\"(\[]")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _NO_SUBJECT = re.compile(
     r"copyright|licen[sc]e|spdx-|all rights reserved|^-\*-|coding[:=]|^vim:|^eslint|"
@@ -49,11 +52,13 @@ def about(kind: str, lines: Sequence[tuple[int, str]]) -> str:
             said = ""
         case "HTML" | "XML":
             said = _tagged(first, "title")
-        case "Text" | "Licence" | "Log" | "reStructuredText":
+        case "Text":
+            said = _comment(first, language_of(kind).comment) or _first_text(first)
+        case "Licence" | "Log" | "reStructuredText":
             said = _first_text(first)
         case _:
             said = _comment(first, language_of(kind).comment)
-    said = " ".join(said.split())
+    said = " ".join(_MODE_LINE.sub("", said).split())
     return said if len(said) <= ABOUT_CHARS else said[: ABOUT_CHARS - 1] + "…"
 
 
@@ -67,6 +72,8 @@ def outline(kind: str, lines: Sequence[tuple[int, str]]) -> list[str]:
     match kind:
         case "Markdown":
             return _headings(found)
+        case "reStructuredText":
+            return _underlined(lines)
         case "JSON":
             return _keys(found) or _json_keys(lines)
         case "JSON lines" | "Notebook":
@@ -115,16 +122,18 @@ def _paragraph(lines: Sequence[str]) -> str:
     for number, line in enumerate(lines):
         if line.startswith(tuple(FENCE.split("|"))):
             is_code = not is_code
-        elif not is_code and (not before or before.startswith("#")):
-            if re.match(r"[\w*_`\"(\[]", line) and "](http" not in line:
-                return _LINK.sub(r"\1", _sentence(lines[number:]))
+        is_start = not is_code and (not before or before.startswith("#"))
+        if is_start and _TEXT.match(line) and "](http" not in line:  # a badge
+            return _LINK.sub(r"\1", _sentence(lines[number:]))
         before = line
     return ""
 
 
 def _sentence(lines: Sequence[str]) -> str:
     """Return the first sentence of a paragraph."""
-    text = " ".join(takewhile(bool, lines))
+    text = " ".join(
+        takewhile(lambda line: line and not _UNDERLINE.fullmatch(line), lines)
+    )
     found = re.match(r".{20,}?[.!?](?=\s)", text)
     return found[0] if found else text
 
@@ -155,6 +164,20 @@ def _headings(found: Iterable[Definition]) -> list[str]:
     # A list must not begin deeper than its first line.
     least = min((len(line) - len(line.lstrip()) for line in shown), default=0)
     return [line[least:] for line in shown]
+
+
+def _underlined(lines: Sequence[tuple[int, str]]) -> list[str]:
+    """Return the headings of a text that underlines them."""
+    found = [
+        title.strip()
+        for (number, title), (after, line) in pairwise(lines)
+        if after == number + 1
+        and _UNDERLINE.fullmatch(line.rstrip())
+        and re.search(r"\w", title)
+    ]
+    shown = [f"- {plain(title)}" for title in found[: 2 * MOST_ENTRIES]]
+    more = len(found) - len(shown)
+    return [*shown, f"- … and {more} more headings"] if more else shown
 
 
 def _keys(found: Sequence[Definition]) -> list[str]:

@@ -15,9 +15,10 @@ from pod.survey.listing import (
     batches,
     glob_call,
     list_call,
+    needs_glob,
     read_listing,
 )
-from pod.survey.look import calls_for, is_answer, read_call, search_call, seen_in
+from pod.survey.look import calls_for, read_call, search_call, seen_in
 from pod.survey.markdown import code
 from pod.survey.report import (
     DONE,
@@ -34,7 +35,7 @@ from pod.survey.report import (
 )
 from pod.survey.state import Absent, look_back_call, report_in
 from pod.survey.task import Task, task_of
-from pod.survey.transcript import Call, Transcript, arguments, call_id
+from pod.survey.transcript import Call, Transcript, arguments, call_id, is_lost
 from worker.api import Request
 from worker.policy import Reply, call, say
 
@@ -65,12 +66,12 @@ class _Step(Struct, frozen=True):
     has_glob: bool
 
     def reply(self) -> Reply:
-        listing = self._listing()
+        listing = self.listing()
         report = report_in(self.seen, self.task)
-        if self.seen_failing():
+        if len(self.failed_writes()) >= MOST_FAILED_WRITES:
             return self.give_up()
-        if listing is None or report is None:
-            return self.look_around(listing is None, report is None)
+        if isinstance(listing, Call) or report is None:
+            return self.look_around(listing, needs_report=report is None)
         if isinstance(listing, str):
             return say(f"The files cannot be listed, so there is no report: {listing}")
         match report:
@@ -88,27 +89,32 @@ class _Step(Struct, frozen=True):
             case Report():
                 return self.go_on(listing, report)
 
-    def _listing(self) -> Listing | str | None:
-        """Return what the listing says, why there is none, or None: not asked yet."""
-        listed = self.seen.result_of(list_call(self.task))
-        globbed = self.seen.result_of(glob_call()) if self.has_glob else None
-        if listed is None or (self.has_glob and globbed is None):
-            return None
+    def listing(self) -> Listing | str | Call:
+        """Return the listing, or why there is none, or the call to make for it."""
+        by_bash, by_glob = list_call(self.task), glob_call()
+        listed, globbed = self.seen.result_of(by_bash), self.seen.result_of(by_glob)
+        if listed is None:
+            return by_bash
+        if self.has_glob and globbed is None and needs_glob(listed):
+            return by_glob
         listing = read_listing(self.task, listed, globbed)
         if listing is not None:
             return listing
-        return " ".join(listed.text.split())[:300] if listed.is_new else None
+        return " ".join(listed.text.split())[:300]
 
-    def look_around(self, needs_listing: bool, needs_report: bool) -> Reply:
-        calls: list[Call] = []
-        if needs_listing:
-            calls += [glob_call()] if self.has_glob else []
-            calls += [list_call(self.task)]
+    def look_around(
+        self, listing: Listing | str | Call, *, needs_report: bool
+    ) -> Reply:
+        calls = [listing] if isinstance(listing, Call) else []
         if needs_report:
-            calls += [look_back_call(self.seen, self.task)]
-        return self.make(
-            calls, "I look what is there, and what the report says so far."
+            calls.append(look_back_call(self.seen, self.task))
+        is_glob = calls[:1] == [glob_call()]
+        said = (
+            "The list is not git's own: glob tells what .gitignore leaves out."
+            if is_glob
+            else "Looking at what is there, and at what the report says so far."
         )
+        return self.make(calls, said)
 
     def begin(self, listing: Listing) -> Reply:
         write = Call(
@@ -116,9 +122,10 @@ class _Step(Struct, frozen=True):
             arguments(path=self.task.report, content=beginning(self.task)),
         )
         batch = self.next_batch(listing.files)
-        said = (
-            f"There are {listing.total:,} files; {len(listing.files):,} of them I read."
-        )
+        few = len(listing.files)
+        said = f"Files here: {listing.total:,}. I begin the report and read {few:,}."
+        if not few:
+            said = f"Files here: {listing.total:,}, none to read. I write that down."
         return self.make([write, *self.asked(batch)], said)
 
     def go_on(self, listing: Listing, report: Report) -> Reply:
@@ -147,7 +154,7 @@ class _Step(Struct, frozen=True):
             wanted
             for file in batch
             for wanted in calls_for(file)
-            if not is_answer(self.seen.result_of(wanted))
+            if self.seen.result_of(wanted) is None
         ]
 
     def write_down(self, listing: Listing, batch: Sequence[Listed]) -> Call:
@@ -178,24 +185,25 @@ class _Step(Struct, frozen=True):
             f"The report is in {code(self.task.report)}.",
             overview(self.task, listing, facts),
         ]
-        if missing := left_out(self.task, listing, facts):
+        if missing := left_out(self.task, listing, facts, names=False):
             lines.append(f"Left out: {'; '.join(missing)}.")
         return say("\n".join(lines))
 
-    def seen_failing(self) -> bool:
-        return len(self.failed_writes()) >= MOST_FAILED_WRITES
-
     def failed_writes(self) -> list[str]:
-        return [
-            made.result.text
-            for made in self.seen.made
-            if made.call.name in ("write_file", "edit_file")
-            and made.result is not None
-            and made.result.is_error
-        ]
+        """Return what the last writes said, as far as they failed in a row."""
+        failed: list[str] = []
+        for made in reversed(self.seen.made):
+            if made.call.name not in ("write_file", "edit_file"):
+                continue
+            if made.result is None or is_lost(made.result):
+                continue
+            if not made.result.is_error:
+                break
+            failed.append(made.result.text)
+        return failed
 
     def give_up(self) -> Reply:
-        last = " ".join(self.failed_writes()[-1].split())[:300]
+        last = " ".join(self.failed_writes()[0].split())[:300]
         return say(f"The report {code(self.task.report)} cannot be written: {last}")
 
     def edit(self, *edits: tuple[str, str]) -> Call:

@@ -135,14 +135,17 @@ def overview(task: Task, listing: Listing, facts: Sequence[Facts]) -> str:
         return "There are no files in this folder."
     lines, todos = sum(f.lines for f in read), sum(f.todos for f in read)
     some = "all" if len(read) == listing.total else f"{len(read):,}"
+    more = "more than " if listing.is_cut else ""
     return (
-        f"The folder has {_count(listing.total, 'file')}{size}; {some} of them were "
+        f"The folder has {more}{_count(listing.total, 'file')}{size}; {some} of them were "
         f"read: {_count(lines, 'line')}, {_count(todos, 'open TODO')}."
     )
 
 
-def left_out(task: Task, listing: Listing, facts: Sequence[Facts]) -> list[str]:
-    """Return what was not read and why, a line each."""
+def left_out(
+    task: Task, listing: Listing, facts: Sequence[Facts], *, names: bool = True
+) -> list[str]:
+    """Return what was not read and why, a line each; with some *names*."""
     shown = [
         f"{_count(count, 'file')} beyond the cap of {task.cap} (some of every kind "
         "were read)"
@@ -156,8 +159,8 @@ def left_out(task: Task, listing: Listing, facts: Sequence[Facts]) -> list[str]:
             by_problem.setdefault(one.problem, []).append(f"`{escaped(one.path)}`")
     for problem, paths in sorted(by_problem.items()):
         more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-        names = ", ".join(paths[:MOST_NAMED])
-        shown.append(f"{_count(len(paths), 'file')}: {plain(problem)} ({names}{more})")
+        some = f" ({', '.join(paths[:MOST_NAMED])}{more})" if names else ""
+        shown.append(f"{_count(len(paths), 'file')}: {plain(problem)}{some}")
     return shown
 
 

@@ -1,5 +1,8 @@
 """What a request tells of the calls made so far, and what came of them."""
 
+import re
+from collections import Counter
+
 import msgspec
 from msgspec import Struct
 
@@ -33,7 +36,7 @@ class Result(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """A call that was made; *result* is None where it is not known."""
+    """A call that was made; *result* is None where nobody knows it (any more)."""
 
     call: Call
     result: Result | None
@@ -53,15 +56,16 @@ class Transcript:
                     calls[block.id] = Call(block.name, arguments)
                 elif isinstance(block, ToolResult):
                     results[block.tool_use_id] = _result(block, is_new=number == last)
-        self.made = [Made(call, results.get(id)) for id, call in calls.items()]
+        self.made = [
+            Made(call, _in_view(call, results.get(id))) for id, call in calls.items()
+        ]
         self.next_number = 1 + max((_number(id) for id in calls), default=0)
         self._latest: dict[Call, Result | None] = {}
-        self._lost: dict[Call, int] = {}
+        lost: Counter[Call] = Counter()
         for made in self.made:
-            if is_lost(made.result):
-                self._lost[made.call] = self._lost.get(made.call, 0) + 1
-            if not is_lost(made.result) or self._lost[made.call] >= PATIENCE:
-                self._latest[made.call] = made.result
+            lost[made.call] += is_lost(made.result)
+            is_known = not is_lost(made.result) or lost[made.call] >= PATIENCE
+            self._latest[made.call] = made.result if is_known else None
 
     def result_of(self, call: Call) -> Result | None:
         """Return the newest result of exactly this call; None: make it (again)."""
@@ -85,6 +89,24 @@ def is_lost(result: Result | None) -> bool:
     return result.is_error and any(words in result.text for words in LOST)
 
 
+def _in_view(call: Call, result: Result | None) -> Result | None:
+    """Return *result* if it still says what it once said.
+
+    Pruned from the view, only its summary is left.
+    """
+    if result is None or result.is_error or result.is_new:
+        return result
+    pruned = _SUMMARY.get(call.name)
+    return None if pruned is not None and pruned.match(result.text) else result
+
+
+# The summaries of the tools' answers where there was more to say.
+_SUMMARY = {
+    "bash": re.compile(r"bash: "),
+    "glob": re.compile(r'glob ".*: \d+ files'),
+    "grep": re.compile(r'grep ".*: \d+ matching lines in'),
+    "read_file": re.compile(r"read .* lines \d+-\d+ of \d+$"),
+}
 _PREFIX = "toolu_survey_"
 
 

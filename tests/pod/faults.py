@@ -4,8 +4,10 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pod.disk import RealDisk
+from pod.log import RESERVE
 
 
 class FaultyDisk(RealDisk):
@@ -53,6 +55,25 @@ class SmallDisk(RealDisk):
     def truncate(self, fd: int, size: int) -> None:
         self.room += os.fstat(fd).st_size - size
         super().truncate(fd, size)
+
+
+class FillingDisk(SmallDisk):
+    """A small disk once *fill* was called; giving up *reserve* makes room on it."""
+
+    def __init__(self, reserve: Path) -> None:
+        super().__init__(1 << 30)
+        self._reserve = reserve
+        self._is_held = False
+
+    def fill(self, room: int) -> None:
+        self.room = room
+        self._is_held = self._reserve.exists()
+
+    def write(self, fd: int, data: memoryview) -> int:
+        if self._is_held and not self._reserve.exists():
+            self._is_held = False
+            self.room += RESERVE
+        return super().write(fd, data)
 
 
 class SlowDisk(RealDisk):

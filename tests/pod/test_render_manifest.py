@@ -52,7 +52,7 @@ def test_every_value_says_where_it_comes_from() -> None:
         "max_tokens = 5  # -c\n"
         "# unset: effort\n"
     )
-    assert text.endswith('durability = "fsync"  # default\n')
+    assert text.endswith("min_savings = 20_000  # default\n")
     assert tomli.loads(text)["model"]["id"] == "a"
 
 

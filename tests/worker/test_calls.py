@@ -8,8 +8,9 @@ import trio
 from hypothesis import given, settings, strategies as st
 
 from tests.fakes import FakeTool, Heard, MemoryHistory, MemorySpill, called
-from tools.base import Call, Tool, ToolError, ToolOutput
+from tools.base import Call, Image, Tool, ToolError, ToolOutput
 from worker.calls import OutputLimits, Toolbox, answer_calls
+from worker.events import Warning
 from worker.items import ToolCall, ToolResult
 
 
@@ -264,6 +265,142 @@ async def test_hostile_output_is_clean_text_when_it_reaches_the_history() -> Non
     assert "\x00" not in whole
     assert "\x1b" not in whole
     assert "</conversation>" in whole
+
+
+async def test_an_error_as_long_as_a_file_is_capped_like_any_output() -> None:
+    async def fail(call: Call) -> str:
+        raise ToolError("x" * 500_000)
+
+    async def crash(call: Call) -> str:
+        raise ValueError("\x00\x1b[31m\ud800" + "y" * 500_000)
+
+    _, given_back = await answer(
+        toolbox(FakeTool("fail", fail), FakeTool("crash", crash)),
+        called("a", "fail"),
+        called("b", "crash"),
+        called("c", "z" * 500_000),
+    )
+
+    for result in given_back:
+        assert result.is_error
+        assert len(result.summary) <= 400
+        assert len((result.content or "").encode()) <= 2_000
+        assert "\x1b" not in result.summary + (result.content or "")
+
+
+async def test_a_crash_is_told_to_a_person_with_its_place() -> None:
+    heard = Heard()
+    history = MemoryHistory(called("a"))
+
+    await answer_calls(
+        [called("a")],
+        toolbox(FakeTool("do", raises(ValueError("bad\x1b[2Jword")))),
+        record=history,
+        listen=heard,
+    )
+
+    (warning,) = heard.of(Warning)
+    assert "the tool do crashed at " in warning.message
+    assert "test_calls.py:" in warning.message
+    assert warning.message.endswith("ValueError: badword")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        None,
+        42,
+        ToolOutput(summary="s", images=(Image("image/png", "\ud800"),)),
+    ],
+    ids=["nothing", "a number", "an image that is no base64"],
+)
+async def test_an_output_that_is_none_is_a_crash_and_the_others_keep_theirs(
+    output: ToolOutput,
+) -> None:
+    async def wrong(call: Call) -> ToolOutput:
+        return output
+
+    _, given_back = await answer(
+        toolbox(FakeTool("wrong", wrong), FakeTool("good", ok)),
+        called("a", "wrong"),
+        called("b", "good"),
+    )
+
+    assert [(r.call_id, r.is_error) for r in given_back] == [("a", True), ("b", False)]
+
+
+async def test_what_a_tool_has_done_is_kept_though_a_cancel_goes_by() -> None:
+    long = "x" * 400_000  # so long that a thread makes it fit
+
+    async def cancelled_at_its_end(call: Call) -> ToolOutput:
+        scope.cancel()
+        return ToolOutput(summary="done", content=long)
+
+    history = MemoryHistory(called("a"))
+    with trio.CancelScope() as scope:
+        await answer_calls(
+            [called("a")],
+            toolbox(FakeTool("do", cancelled_at_its_end)),
+            record=history,
+            listen=Heard(),
+        )
+
+    (result,) = results(history)
+    assert (result.summary, result.is_error) == ("done", False)
+
+
+async def test_a_time_limit_that_runs_out_behind_the_tool_loses_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def just_in_time(call: Call) -> ToolOutput:
+        autojump_clock.jump(60)
+        return ToolOutput(summary="done", content="x" * 400_000)
+
+    _, given_back = await answer(
+        toolbox(FakeTool("do", just_in_time), seconds=30.0), called("a")
+    )
+
+    assert (given_back[0].summary, given_back[0].is_error) == ("done", False)
+
+
+async def test_a_call_that_cannot_run_leaves_no_proof_that_it_began() -> None:
+    cut = ToolCall(call_id="a", name="do", arguments="{}", response="", incomplete=True)
+
+    history, _ = await answer(
+        toolbox(FakeTool("do", ok)), cut, called("b", "unknown"), called("c")
+    )
+
+    assert [t for t in history.trace if t.startswith("start")] == ["start c"]
+
+
+class FullHistory(MemoryHistory):
+    """Has no room from the *n*-th start of a tool on."""
+
+    def __init__(self, *items: ToolCall, full_at: int) -> None:
+        super().__init__(*items)
+        self._full_at = full_at
+
+    def start_tool(self, call: ToolCall) -> None:
+        if len(self.trace) == self._full_at:
+            raise OSError("full")
+        super().start_tool(call)
+
+
+@pytest.mark.parametrize("full_at", [0, 1])
+async def test_no_call_runs_that_could_not_be_written(full_at: int) -> None:
+    tool = FakeTool("do", ok)
+    calls = [called("a"), called("b")]
+    history = FullHistory(*calls, full_at=full_at)
+
+    with pytest.raises(OSError, match="full"):
+        await answer_calls(calls, toolbox(tool), record=history, listen=Heard())
+
+    assert tool.runs == 0
+    assert [(r.call_id, r.is_error) for r in results(history)] == [
+        ("a", True),
+        ("b", True),
+    ]
+    assert "not run" in results(history)[0].summary
 
 
 Behaviour = str

@@ -1,29 +1,37 @@
 """The turn loop: what is sent, what is kept, and how a turn ends."""
 
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import TypeGuard
 
 import pytest
 import trio
-from msgspec import Raw
 
 from tests.fakes import (
     FakeTool,
     Heard,
     MemoryHistory,
-    MemorySpill,
     Step,
     StepClient,
     called,
     said,
     thought,
 )
-from tools.base import Call, Tool, ToolOutput
-from worker.api import ToolSpec
-from worker.calls import OutputLimits, Toolbox
+from tests.turns import MODEL, done, setup_for
+from tests.worker.loopback.pictures import png
+from tools.base import Call, Image, Tool, ToolOutput
 from worker.client import Failure, FailureKind
-from worker.events import Retry, Warning
+from worker.content import count_images
+from worker.endings import (
+    Ending,
+    Exhausted,
+    Failed,
+    Finished,
+    Limited,
+    Refused,
+    Yielded,
+)
+from worker.events import RequestStart, Retry, Warning
 from worker.items import (
     AssistantText,
     Item,
@@ -33,35 +41,14 @@ from worker.items import (
     UserText,
 )
 from worker.limits import Limits, Spent
-from worker.loop import (
-    Ending,
-    Exhausted,
-    Failed,
-    Finished,
-    Limited,
-    Refused,
-    Setup,
-    Yielded,
-    run_turn,
-)
+from worker.loop import run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
-from worker.retry import RetryPolicy
 from worker.usage import Usage
-from worker.wire import Cache
-
-MODEL = Model(provider="scripted", id="m", window=100_000, max_tokens=1_000)
 
 
-class Bytes:
-    """Counts a token a byte."""
-
-    def count(self, text: str) -> int:
-        return len(text.encode())
-
-
-async def done(call: Call) -> ToolOutput:
-    return ToolOutput(summary="did it", content="all of it")
+def a_cent(model: str, usage: Usage) -> Decimal:
+    return Decimal("0.01")
 
 
 class Case:
@@ -72,44 +59,18 @@ class Case:
         *steps: tuple[Step, str] | Step,
         tools: Sequence[Tool] = (FakeTool("do", done),),
         limits: Limits = Limits(),  # noqa: B008  frozen
-        price: Decimal | None = Decimal("0.01"),
+        price: Callable[[str, Usage], Decimal | None] = a_cent,
         history: MemoryHistory | None = None,
+        model: Model = MODEL,
     ) -> None:
         self.client = StepClient(*steps)
         self.history = history or MemoryHistory(UserText(text="go"))
         self.heard = Heard()
         self.spent = Spent()
         self.yields_at = 1_000
-        self._ids = 0
-        self.setup = Setup(
-            client=self.client,
-            model=MODEL,
-            system="You are a test.",
-            specs=tuple(
-                ToolSpec(
-                    name=t.name,
-                    description=t.description,
-                    input_schema=Raw(t.parameters),
-                )
-                for t in tools
-            ),
-            toolbox=Toolbox(
-                tools={t.name: t for t in tools},
-                spill=MemorySpill(),
-                output=OutputLimits(max_bytes=10_000, max_tokens=10_000, count=len),
-            ),
-            cache=Cache(),
-            retry=RetryPolicy(),
-            limits=limits,
-            counter=Bytes(),
-            price=lambda model, usage: price,
-            new_id=self._new_id,
-            jitter=random.Random(1).random,
+        self.setup = setup_for(
+            self.client, tools, limits=limits, price=price, model=model
         )
-
-    def _new_id(self) -> str:
-        self._ids += 1
-        return f"id{self._ids}"
 
     async def run(self) -> Ending:
         occupancy = Occupancy(
@@ -147,7 +108,12 @@ async def test_a_turn_runs_tools_until_the_model_is_done() -> None:
     assert case.added == [
         AssistantText(text="looking", response="id1"),
         ToolCall(call_id="a", name="do", arguments="{}", response="id1"),
-        ToolResult(call_id="a", summary="did it", content="all of it"),
+        ToolResult(
+            call_id="a",
+            summary="did it",
+            content="all of it",
+            referenced_files=("/a",),
+        ),
         AssistantText(text="done", response="id2"),
     ]
 
@@ -164,7 +130,7 @@ async def test_what_a_turn_used_is_added_up_and_recorded() -> None:
 
 
 async def test_an_unknown_price_makes_the_cost_unknown_not_zero() -> None:
-    case = Case([said("done")], price=None)
+    case = Case([said("done")], price=lambda model, usage: None)
 
     await case.run()
 
@@ -317,14 +283,20 @@ async def test_a_refusal_ends_the_turn_and_its_calls_do_not_run() -> None:
     assert isinstance(case.added[-1], ToolResult)
 
 
-async def test_a_full_window_is_an_overflow_and_its_answer_is_kept() -> None:
-    case = Case(([said("half")], "model_context_window_exceeded"))
+async def test_an_answer_that_filled_the_window_stays_out_of_the_history() -> None:
+    case = Case(([said("half"), called("a")], "model_context_window_exceeded"))
 
     ending = await case.run()
 
     assert isinstance(ending, Failed)
     assert ending.failure.kind == "overflow"
-    assert case.added == [AssistantText(text="half", response="id1")]
+    assert case.added == []
+    assert case.history.discarded == [
+        AssistantText(text="half", response="id1"),
+        ToolCall(call_id="a", name="do", arguments="{}", response="id1"),
+    ]
+    assert [usage.context_tokens for usage in case.history.usages] == [None]
+    assert case.spent.usage == Usage(input=100, output=10)
 
 
 async def test_an_unknown_stop_reason_is_the_end_with_a_warning() -> None:
@@ -337,8 +309,6 @@ async def test_an_unknown_stop_reason_is_the_end_with_a_warning() -> None:
 
 
 async def test_input_is_taken_between_requests() -> None:
-    case = Case([called("a")], [said("done")])
-
     async def steer(call: Call) -> ToolOutput:
         case.history.waiting.append("also this")
         return ToolOutput(summary="did it")
@@ -392,17 +362,13 @@ async def test_a_request_the_api_would_reject_is_not_sent() -> None:
 async def test_a_cancel_while_the_answer_is_priced_loses_neither_bill_nor_calls() -> (
     None
 ):
-    case = Case([called("a")])
     scope = trio.CancelScope()
 
     def price(model: str, usage: Usage) -> Decimal:
         trio.from_thread.run_sync(scope.cancel)
         return Decimal("0.01")
 
-    case.setup = Setup(
-        **{f: getattr(case.setup, f) for f in case.setup.__struct_fields__}
-        | {"price": price}
-    )
+    case = Case([called("a")], price=price)
     with scope:
         await case.run()
 
@@ -432,3 +398,201 @@ async def test_a_turn_that_yields_goes_on_where_it_stood() -> None:
     assert ending == Yielded(tokens=3)
     assert again == Finished("done")
     assert [type(i) for i in case.added] == [ToolCall, ToolResult, AssistantText]
+
+
+async def test_every_answer_is_recorded_with_what_its_prompt_was_estimated_at() -> None:
+    case = Case([called("a")], [said("done")])
+
+    await case.run()
+
+    first, second = case.history.usages
+    starts = [event.estimate for event in case.heard.of(RequestStart)]
+    assert starts[0] is None  # bytes had proved that it fits
+    assert first.estimate is not None
+    assert second.estimate == starts[1]
+    assert second.estimate is not None
+    assert second.estimate > 110  # what was measured, and the tool's result
+
+
+def images(number: int) -> tuple[Image, ...]:
+    """Return *number* pictures that the API would take."""
+    return (Image("image/png", png(10, 10)),) * number
+
+
+def sent_images(case: Case) -> list[int]:
+    return [count_images(request) for request in case.client.requests]
+
+
+TOO_BIG = Failure(kind="payload_too_large", message="413 request too large", status=413)
+
+
+async def test_a_payload_that_is_too_large_is_sent_with_fewer_images() -> None:
+    history = MemoryHistory(UserText(text="look", images=images(5)))
+    case = Case(TOO_BIG, TOO_BIG, [said("seen")], history=history)
+
+    ending = await case.run()
+
+    assert ending == Finished("seen")
+    assert sent_images(case) == [5, 1, 0]
+    assert [w.message for w in case.heard.of(Warning)] == [
+        "sending 2 images at most",
+        "sending 0 images at most",
+    ]
+    assert case.spent.requests == 1
+
+
+async def test_a_payload_without_images_cannot_be_made_smaller() -> None:
+    case = Case(TOO_BIG)
+
+    ending = await case.run()
+
+    assert ending == Failed(TOO_BIG)
+    assert len(case.client.requests) == 1
+
+
+def too_much_output(limit: int | None) -> Failure:
+    return Failure(
+        kind="output_too_large", message="input + max_tokens", output_limit=limit
+    )
+
+
+@pytest.mark.parametrize(
+    ("failures", "asked"),
+    [
+        ([too_much_output(700)], [1_000, 700]),
+        ([too_much_output(None), too_much_output(None)], [1_000, 500, 250]),
+    ],
+    ids=["the provider says how much", "it does not"],
+)
+async def test_less_output_is_asked_for_where_that_was_too_much(
+    failures: list[Failure], asked: list[int]
+) -> None:
+    case = Case(*failures, [called("a")], [said("done")], limits=Limits(max_requests=2))
+
+    ending = await case.run()
+
+    assert ending == Finished("done")
+    assert [r.max_tokens for r in case.client.requests] == [*asked, asked[-1]]
+
+
+@pytest.mark.parametrize("limit", [0, 1_000, 5_000])
+async def test_output_that_cannot_be_lowered_ends_the_turn(limit: int) -> None:
+    failure = too_much_output(limit)
+    case = Case(failure)
+
+    ending = await case.run()
+
+    assert ending == Failed(failure)
+
+
+async def test_results_of_one_batch_share_what_is_left_of_the_window() -> None:
+    async def talk(call: Call) -> ToolOutput:
+        return ToolOutput(summary="talked", content="x" * 20_000)
+
+    history = MemoryHistory(UserText(text="y" * 50_000))
+    case = Case(
+        [called(name) for name in "abcd"],
+        [said("done")],
+        tools=[FakeTool("do", talk)],
+        history=history,
+        model=Model(provider="scripted", id="m", window=100_000, max_tokens=20_000),
+    )
+    case.client.context_tokens = 60_000
+
+    await case.run()
+
+    sizes = [len((i.content or "").encode()) for i in case.added if is_result(i)]
+    assert len(sizes) == 4
+    assert all(4_000 < size <= (100_000 - 20_000 - 60_000) // 4 for size in sizes)
+
+
+async def test_a_lone_result_keeps_its_own_cap() -> None:
+    async def talk(call: Call) -> ToolOutput:
+        return ToolOutput(summary="talked", content="x" * 19_000)
+
+    case = Case([called("a")], [said("done")], tools=[FakeTool("do", talk)])
+
+    await case.run()
+
+    assert [len(i.content or "") for i in case.added if is_result(i)] == [19_000]
+
+
+def is_result(item: Item) -> TypeGuard[ToolResult]:
+    return isinstance(item, ToolResult)
+
+
+async def test_a_budget_is_not_gone_on_with_when_a_price_is_unknown() -> None:
+    case = Case(
+        [called("a")],
+        limits=Limits(max_budget_usd=5.0),
+        price=lambda model, usage: None,
+    )
+
+    ending = await case.run()
+
+    assert isinstance(ending, Limited)
+    assert ending.reached.name == "max_budget_usd"
+    assert "not known" in ending.reached.message
+
+
+async def test_an_answer_in_an_unpriced_name_costs_what_the_model_asked_does() -> None:
+    case = Case(
+        [said("done")],
+        price=lambda model, usage: Decimal(1) if model == "m" else None,
+    )
+    case.client.model = "m-20260101"
+
+    await case.run()
+
+    assert case.spent.cost == Decimal(1)
+
+
+async def test_a_provider_that_tells_no_usage_is_warned_of_once() -> None:
+    case = Case([called("a")], [said("done")])
+    case.client.usage = None
+
+    await case.run()
+
+    assert len(case.heard.of(Warning)) == 1
+    assert case.spent.cost is None
+
+
+async def test_user_input_starts_the_count_of_unfinished_answers_anew() -> None:
+    async def cut_while_the_user_types() -> Sequence[AssistantText]:
+        case.history.waiting.append("go on")
+        return [said("part")]
+
+    cut = ([said("part")], "max_tokens")
+    case = Case(cut, cut, (cut_while_the_user_types, "max_tokens"), cut, cut, cut, cut)
+
+    ending = await case.run()
+
+    assert isinstance(ending, Exhausted)
+    assert len(case.client.requests) == 7
+
+
+async def test_a_retry_is_not_another_request(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    down = Failure(kind="overloaded", message="529", status=529)
+    case = Case(
+        down, [called("a")], down, [said("done")], limits=Limits(max_requests=2)
+    )
+
+    ending = await case.run()
+
+    assert ending == Finished("done")
+    assert case.spent.requests == 2
+
+
+async def test_every_call_of_a_wide_batch_is_answered_before_a_limit_ends_the_turn() -> (
+    None
+):
+    calls = [called(str(number)) for number in range(20)]
+    case = Case(calls, limits=Limits(max_requests=1))
+
+    ending = await case.run()
+
+    assert isinstance(ending, Limited)
+    answers = [i.call_id for i in case.added if isinstance(i, ToolResult)]
+    assert answers == [call.call_id for call in calls]

@@ -5,9 +5,12 @@ import pytest
 from msgspec import Struct
 
 from tests.corpus import corpus
-from worker.client import FailureKind
+from worker.client import Failure, FailureKind, Response
 from worker.failures import classify
-from worker.overflow import find_overflow, fold, is_silent_overflow
+from worker.items import AssistantText, FromModel, Opaque, Reasoning, ToolCall
+from worker.known_models import resolve
+from worker.overflow import find_overflow, fold, hidden_overflow, window_from
+from worker.usage import Usage
 
 
 class Row(Struct):
@@ -186,21 +189,130 @@ def test_a_very_long_text_is_read_in_bounded_time() -> None:
     assert find_overflow(400, text) is None
 
 
+def response(
+    stop_reason: str,
+    usage: tuple[int, int] | None,
+    *items: FromModel,
+    context: int | None = None,
+) -> Response:
+    """Make a response of *usage* (prompt, output); *context* where it is not the sum."""
+    return Response(
+        message_id="m",
+        model="m",
+        items=items,
+        stop_reason=stop_reason,
+        usage=None if usage is None else Usage(input=usage[0], output=usage[1]),
+        context_tokens=context or (None if usage is None else sum(usage)),
+    )
+
+
+TEXT = AssistantText("an answer", response="r")
+BLANK = AssistantText(" \n", response="r")
+CALL = ToolCall("a", "do", "{}", response="r")
+THOUGHT = Reasoning("hm", response="r", model="m", signature="s")
+SEARCH = Opaque('{"type":"web_search"}', response="r")
+
+
 @pytest.mark.parametrize(
-    ("response", "silent"),
+    ("response", "window"),
     [
-        (("model_context_window_exceeded", 10, None, 5), True),
-        (("end_turn", 5_065, 2_048, 20), True),  # Ollama, z.ai: swallowed
-        (("end_turn", 2_000, 2_048, 20), False),
-        (("max_tokens", 199_000, 200_000, 0), True),  # MiMo
-        (("length", None, None, 0), True),  # answered nothing at all
-        (("max_tokens", 0, 200_000, 0), True),
-        (("max_tokens", 50_000, 200_000, 0), False),
-        (("max_tokens", 199_000, 200_000, 64), False),
-        (("end_turn", None, None, 0), False),
+        (response("model_context_window_exceeded", (10, 5), TEXT), None),
+        (response("end_turn", (5_065, 20), TEXT), 2_048),  # z.ai: swallowed
+        (response("tool_use", (5_065, 20), CALL), 2_048),
+        (response("max_tokens", (199_000, 0)), 200_000),  # MiMo
+        (response("end_turn", (199_000, 0)), 200_000),
+        (response("end_turn", (199_000, 3), BLANK), 200_000),
+        (response("length", (5_000, 0)), None),  # goose#11318
+        (response("length", None), None),
+        (response("end_turn", None), 200_000),  # yoi: an empty turn
+        (response("end_turn", None, BLANK), 200_000),
     ],
 )
-def test_silent_forms_are_recognised(
-    response: tuple[str, int | None, int | None, int], silent: bool
+def test_an_overflow_that_looks_like_an_answer_is_one(
+    response: Response, window: int | None
 ) -> None:
-    assert is_silent_overflow(*response) is silent
+    failure = hidden_overflow(response, window)
+
+    assert failure is not None
+    assert failure.kind == "overflow"
+    assert failure.message.startswith("the prompt does not fit the model's window: ")
+    assert window_from(failure, window) == window
+
+
+@pytest.mark.parametrize(
+    ("response", "window"),
+    [
+        (response("end_turn", (100, 20), TEXT), 2_048),
+        (response("end_turn", (2_040, 20), TEXT), 2_048),  # the answer went beyond
+        (response("max_tokens", (6_000, 0)), 200_000),  # omp#8277: at 3 %
+        (response("max_tokens", (6_000, 32_000), THOUGHT), 200_000),
+        (response("max_tokens", (199_000, 64), TEXT), 200_000),
+        (response("max_tokens", (199_000, 64), THOUGHT), 200_000),
+        (response("end_turn", (6_000, 2)), 200_000),  # an empty turn with room
+        (response("end_turn", (6_000, 2)), None),
+        (response("end_turn", None, TEXT), 200_000),  # a server that tells no usage
+        (response("tool_use", None, CALL), 200_000),
+        (response("end_turn", None, SEARCH), 200_000),
+        (response("refusal", None), 200_000),
+        (response("pause_turn", (199_999, 0)), 200_000),
+        # Billed over several iterations, each with the context in it.
+        (response("end_turn", (900_000, 500), TEXT, context=90_000), 200_000),
+    ],
+)
+def test_an_answer_is_no_overflow_by_its_stop_reason_or_emptiness_alone(
+    response: Response, window: int | None
+) -> None:
+    assert hidden_overflow(response, window) is None
+
+
+def failure(
+    kind: FailureKind, prompt: int | None = None, window: int | None = None
+) -> Failure:
+    return Failure(kind=kind, message="no", prompt_tokens=prompt, window_tokens=window)
+
+
+@pytest.mark.parametrize(
+    ("failure", "window", "learned"),
+    [
+        (failure("overflow", 210_000, 200_000), None, 200_000),
+        (failure("overflow", 210_000, 200_000), 1_000_000, 200_000),
+        (failure("overflow", 210_000, 200_000), 32_768, 32_768),
+        (failure("output_too_large", 178_959, 200_000), 1_000_000, 200_000),
+        (failure("overflow", 210_000), 1_000_000, 209_999),
+        (failure("overflow", 210_000), None, 209_999),
+        (failure("overflow"), None, None),
+        (failure("overflow"), 200_000, 200_000),
+        (failure("overflow", 12, 5), 200_000, 200_000),
+        (failure("rate_limit", None, 30_000), 200_000, 200_000),
+        (failure("payload_too_large", 90_000), 200_000, 200_000),
+    ],
+)
+def test_the_window_is_learned_from_what_the_provider_says(
+    failure: Failure, window: int | None, learned: int | None
+) -> None:
+    assert window_from(failure, window) == learned
+
+
+def test_what_the_manifest_says_of_the_window_stands_over_the_catalogue() -> None:
+    catalogue = resolve("anthropic", "claude-sonnet-5")
+    model = resolve("anthropic", "claude-sonnet-5", context_window=32_768)
+
+    assert catalogue.window == 1_000_000
+    assert window_from(failure("overflow", 41_000, 1_000_000), model.window) == 32_768
+
+
+def test_the_window_is_learned_from_every_recorded_overflow_that_names_it() -> None:
+    recorded = [row for row in rows() if row.kind.startswith("overflow")]
+
+    learned = {
+        row.id: window_from(
+            classify(row.http_status, None, row.text, row.headers), None
+        )
+        for row in recorded
+        if row.tokens.get("limit") is not None and row.id not in OTHER_FIGURES
+    }
+
+    assert learned == {
+        row.id: row.tokens["limit"] for row in recorded if row.id in learned
+    }
+    assert len(learned) > 20

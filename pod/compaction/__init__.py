@@ -1,0 +1,1 @@
+"""Making room: what decides when, where and how a history is cut."""

@@ -1,0 +1,102 @@
+"""The circuit breaker: a compact worker that keeps failing is left alone for a while."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pod.entries import AnyEntry, BreakerChange
+
+MAX_FAILURES = 3
+COOLDOWN = 600.0
+"""Seconds."""
+
+Refusal = Literal["open", "same_input"]
+"""Why the worker is not asked: it failed too often, or on this very input."""
+
+
+class Breaker(Struct, frozen=True):
+    """How often the compact worker failed in a row, and since when it is left alone.
+
+    *opened_at* is when that began (RFC 3339), None while it is asked.
+    *fingerprint* is of the input that failed last. A failure that does not count
+    (cancelled, 429, 5xx, a broken connection) is not told to the breaker. Each
+    change is kept in the log: as_entry, breaker_of.
+    """
+
+    failures: int = 0
+    opened_at: str | None = None
+    fingerprint: str = ""
+
+    def refusal(
+        self, fingerprint: str, *, now: str, cooldown: float = COOLDOWN
+    ) -> Refusal | None:
+        """Return why the worker must not be asked with this input, None if it may.
+
+        After *cooldown* seconds it may be asked once: half-open.
+        """
+        if self.is_open(now=now, cooldown=cooldown):
+            return "open"
+        if fingerprint and fingerprint == self.fingerprint:
+            return "same_input"
+        return None
+
+    def is_open(self, *, now: str, cooldown: float = COOLDOWN) -> bool:
+        """Whether the worker is left alone at *now*."""
+        if self.opened_at is None:
+            return False
+        waited = _time(now) - _time(self.opened_at)
+        # A clock that was set back must not keep it open for years.
+        return timedelta() <= waited < timedelta(seconds=cooldown)
+
+    def failed(
+        self, fingerprint: str, *, now: str, max_failures: int = MAX_FAILURES
+    ) -> "Breaker":
+        """Return it after a failure that counts; the last allowed one opens it."""
+        failures = self.failures + 1
+        return Breaker(
+            failures=failures,
+            opened_at=now if failures >= max_failures else None,
+            fingerprint=fingerprint,
+        )
+
+    def succeeded(self) -> "Breaker":
+        """Return it closed."""
+        return Breaker()
+
+    def half_opened(self, *, by_hand: bool = False) -> "Breaker":
+        """Return it after new user input, or after a person asked for a compaction.
+
+        One attempt is allowed; if it fails, it is open again. *by_hand* allows
+        the input that failed, too.
+        """
+        fingerprint = "" if by_hand else self.fingerprint
+        return replace(self, opened_at=None, fingerprint=fingerprint)
+
+    def as_entry(self) -> BreakerChange:
+        """Return the log entry that keeps it."""
+        return BreakerChange(
+            failures=self.failures,
+            opened_at=self.opened_at,
+            fingerprint=self.fingerprint,
+        )
+
+
+def breaker_of(path: Iterable[AnyEntry]) -> Breaker:
+    """Return the breaker as the last change on the path left it."""
+    breaker = Breaker()
+    for entry in path:
+        if isinstance(entry, BreakerChange):
+            breaker = Breaker(entry.failures, entry.opened_at, entry.fingerprint)
+    return breaker
+
+
+def _time(text: str) -> datetime:
+    """Read a time of the log's; one that is none lies in the distant past."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,277 @@
+"""Makes room in a session: prunes, or has the head of the history replaced.
+
+The figures and the files a compaction needs are had here; what it does with them
+is in attempt.py.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from math import ceil
+from typing import IO
+
+import msgspec
+import trio
+
+from pod.compaction.attempt import Attempt
+from pod.compaction.framing import auto_read_text
+from pod.compaction.job import Job, Outcome, Pruned
+from pod.compaction.prune import find_prune
+from pod.compaction.settings import Settings
+from pod.compaction.thresholds import Thresholds
+from pod.disk import make_folder
+from pod.entries import (
+    AutoRead,
+    FileDetails,
+)
+from pod.events import PodLive
+from pod.session import Session
+from pod.view import Window
+from tools.base import ToolError
+from tools.files_in_use import FilesInUse
+from tools.scope import Scope
+from worker.compact.auto_read import BYTES_PER_TOKEN, read_lines
+from worker.compact.run import Parts
+from worker.compact.task import (
+    KnownFile,
+    Mark,
+)
+from worker.events import Live
+from worker.items import FromModel, Item
+from worker.limits import Limits, Spent
+from worker.loop import Setup
+from worker.model import Model
+from worker.occupancy import Occupancy
+from worker.tokens import count_item
+
+Tell = Callable[[Live | PodLive], None]
+
+
+class Compactor:
+    """Compacts one session, one compaction at a time.
+
+    *tell* hears how far it is; *occupancy* is the session's, and is reset when
+    the history becomes another.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        setup: Setup,
+        settings: Settings,
+        *,
+        scope: Scope,
+        worker_model: Model,
+        files: FilesInUse,
+        occupancy: Occupancy,
+        tell: Tell,
+    ) -> None:
+        self.session = session
+        self.setup = setup
+        self.settings = settings
+        self.occupancy = occupancy
+        self.tell = tell
+        self._scope = scope
+        self._worker_model = worker_model
+        self._files = files
+        self._lock = trio.Lock()
+
+    async def compact(
+        self, job: Job, *, thresholds: Thresholds | None, spent: Spent
+    ) -> Outcome:
+        """Do *job*; charge what it uses to *spent*. *thresholds* None: none is known.
+
+        From its start entry on exactly one terminal entry is written, a cancel
+        included. Raises LogFailed.
+        """
+        async with self._lock:
+            if job.limit is not None and await self._prune(job.limit):
+                left = await self.occupancy.estimate(self.session.items)
+                return Pruned(job.tokens - left)
+            return await Attempt(self, job, thresholds, spent).run()
+
+    async def _prune(self, limit: int) -> bool:
+        """Prune where that pays; whether the limit holds again by that alone."""
+        limits, window = self.settings.prune, self.session.window
+        if limits is None:
+            return False
+        prune = find_prune(
+            window.shown,
+            limits=limits,
+            count=await self.counted([shown.item for shown in window.shown]),
+            is_cold=not self.setup.cache.enabled,
+            growth=await self._growth(window),
+        )
+        if prune is None:
+            return False
+        self.session.append(prune)
+        self.occupancy.reset()
+        return await self.occupancy.over(self.session.items, limit) is None
+
+    async def _growth(self, window: Window) -> float:
+        """Return by how many tokens the context grew with each response."""
+        items = [shown.item for shown in window.shown]
+        responses = {item.response for item in items if isinstance(item, FromModel)}
+        return sum(await self.sizes(items)) / max(len(responses), 1)
+
+    def count(self, text: str) -> int:
+        """Return the tokens of *text*, as the model counts them."""
+        factor = self.occupancy.calibration.factor
+        return ceil(self.setup.counter.count(text) * factor)
+
+    async def sizes(self, items: Sequence[Item]) -> tuple[int, ...]:
+        return await self.occupancy.sizes(items)
+
+    async def counted(self, items: Sequence[Item]) -> Callable[[Item], int]:
+        """Count *items*; return what gives the tokens of one, and of others."""
+        known = dict(zip(items, await self.sizes(items), strict=True))
+
+        def count(item: Item) -> int:
+            tokens = known.get(item)
+            if tokens is None:
+                tokens = ceil(
+                    count_item(item, self.setup.counter)
+                    * self.occupancy.calibration.factor
+                )
+            return tokens
+
+        return count
+
+    async def overhead(self) -> int:
+        """Return the tokens of the system prompt and the tools."""
+        parts = await self.occupancy.parts(())
+        return parts.system + parts.tools
+
+    async def known_files(self, details: FileDetails) -> tuple[KnownFile, ...]:
+        """Return the default references: the files used last, with their sizes."""
+        paths = self._files.first(self.settings.default_references)
+
+        def look() -> tuple[KnownFile, ...]:
+            return tuple(
+                KnownFile(path, self._size(path), _use(path, details)) for path in paths
+            )
+
+        return await trio.to_thread.run_sync(look)
+
+    def _size(self, path: str) -> int | None:
+        try:
+            opened = self._scope.open_read(path)
+        except (ToolError, OSError):
+            return None
+        with opened.file:
+            return opened.size
+
+    async def read_marks(
+        self, marks: Sequence[Mark]
+    ) -> tuple[tuple[AutoRead, ...], tuple[str, ...]]:
+        """Read the marked lines as they are now, within the budget.
+
+        Returns them, and the paths of those that have gone, have grown beyond
+        the budget, or cannot be read any more.
+        """
+        return await trio.to_thread.run_sync(
+            self._read_marks, marks, trio.from_thread.check_cancelled
+        )
+
+    def _read_marks(
+        self, marks: Sequence[Mark], check: Callable[[], None]
+    ) -> tuple[tuple[AutoRead, ...], tuple[str, ...]]:
+        left = self.settings.worker.auto_read
+        read: list[AutoRead] = []
+        vanished: list[str] = []
+        for mark in marks:
+            try:
+                lines = read_lines(
+                    self._scope,
+                    mark.path,
+                    mark.start,
+                    mark.end,
+                    max_bytes=BYTES_PER_TOKEN * self.settings.worker.auto_read,
+                    check=check,
+                )
+            except ToolError:
+                vanished.append(mark.path)
+                continue
+            text = auto_read_text(
+                lines.path, lines.text, start=lines.start, end=lines.end
+            )
+            tokens = self.count(text)
+            if lines.is_cut or tokens > left:
+                vanished.append(mark.path)
+                continue
+            left -= tokens
+            read.append(
+                AutoRead(
+                    path=lines.path,
+                    text=lines.text,
+                    sha256=lines.sha256,
+                    tokens=tokens,
+                    start=lines.start,
+                    end=lines.end,
+                )
+            )
+        return tuple(read), tuple(vanished)
+
+    def parts(self, spent: Spent) -> Parts:
+        """Return what a compact worker runs with; *spent* is the run's so far."""
+        setup = self.setup
+        return Parts(
+            client=setup.client,
+            model=self._worker_model,
+            scope=self._scope,
+            counter=setup.counter,
+            count=self.count,
+            price=setup.price,
+            new_id=setup.new_id,
+            jitter=setup.jitter,
+            spill=setup.toolbox.spill,
+            render=lambda lines: auto_read_text(
+                lines.path, lines.text, start=lines.start, end=lines.end
+            ),
+            retry=setup.retry,
+            cache=setup.cache,
+            limits=_what_is_left(setup.limits, spent),
+            budgets=self.settings.worker,
+        )
+
+    @contextmanager
+    def transcript(self, id: str) -> Iterator[Callable[[Item], None]]:
+        """Keep what a compact worker saw and did beside the session's log.
+
+        For inspection alone: where it cannot be written, nothing is.
+        """
+        path = self.session.files / f"compact-{id}.jsonl"
+        with ExitStack() as stack:
+            file: IO[bytes] | None = None
+            with suppress(OSError):
+                make_folder(path.parent)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                file = stack.enter_context(os.fdopen(os.open(path, flags, 0o600), "wb"))
+
+            def record(item: Item) -> None:
+                with suppress(OSError, ValueError):
+                    if file is not None:
+                        file.write(msgspec.json.encode(item) + b"\n")
+
+            yield record
+
+
+def _use(path: str, details: FileDetails) -> str:
+    if path in details.modified_files:
+        return "changed before compaction"
+    if path in details.read_files:
+        return "read before compaction"
+    return "used lately"
+
+
+def _what_is_left(limits: Limits, spent: Spent) -> Limits:
+    """Return what a compact worker may use of the run's limits.
+
+    Its requests have a bound of their own (worker_max_requests).
+    """
+    tokens, dollars = limits.max_total_tokens, limits.max_budget_usd
+    if tokens is not None:
+        tokens = max(tokens - spent.usage.total, 1)
+    if dollars is not None:
+        dollars = max(dollars - float(spent.cost or 0), 1e-6)
+    return Limits(max_total_tokens=tokens, max_budget_usd=dollars)

@@ -1,0 +1,109 @@
+"""From a manifest and a session to the watch over the session's context."""
+
+from pod.compaction.compactor import Compactor, Tell
+from pod.compaction.prune import PruneLimits
+from pod.compaction.settings import Settings
+from pod.compaction.thresholds import Thresholds, derive
+from pod.compaction.watch import ContextWatch
+from pod.entries import Mode
+from pod.manifest import CompactionTable, Manifest
+from pod.measured import calibration_of, last_measured
+from pod.session import Session
+from tools.files_in_use import FilesInUse
+from tools.scope import Scope
+from worker.compact.task import Budgets
+from worker.items import ToolResult
+from worker.loop import Setup
+from worker.model import Model
+from worker.occupancy import Occupancy
+
+
+def open_watch(
+    manifest: Manifest,
+    session: Session,
+    setup: Setup,
+    *,
+    scope: Scope,
+    worker_model: Model,
+    files: FilesInUse,
+    tell: Tell,
+) -> ContextWatch:
+    """Return the watch over *session*'s context, with what its log knows of it."""
+    table = manifest.compaction
+    compactor = Compactor(
+        session,
+        setup,
+        settings_of(manifest),
+        scope=scope,
+        worker_model=worker_model,
+        files=files,
+        occupancy=_occupancy(session, setup),
+        tell=tell,
+    )
+
+    def limits(window: int | None) -> Thresholds | None:
+        return derive(
+            compact_threshold=table.compact_threshold,
+            turn_threshold=table.turn_threshold,
+            window=window,
+            reserve_tokens=table.reserve_tokens,
+            max_tokens=setup.model.max_tokens,
+            low_water=table.low_water,
+        )
+
+    return ContextWatch(compactor, derive=limits, window=setup.model.window)
+
+
+def settings_of(manifest: Manifest) -> Settings:
+    """Return the manifest's [compaction] and [prune] as the compactor takes them."""
+    table, prune = manifest.compaction, manifest.prune
+    return Settings(
+        enabled=table.enabled,
+        order=rungs_of(table),
+        retained_tokens=table.retained_tokens,
+        directive_budget=table.directive_budget,
+        min_gain=table.min_gain,
+        default_references=table.default_references,
+        max_failures=table.max_failures,
+        cooldown=table.cooldown,
+        worker=Budgets(
+            auto_read=table.auto_read_budget,
+            overview=table.overview_tokens,
+            max_input_tokens=table.compact_worker_max_input_tokens,
+            max_requests=table.worker_max_requests,
+            seconds=table.worker_timeout,
+            summary_target=table.summary_target,
+            summary_cap=table.summary_cap,
+        ),
+        prune=PruneLimits(prune.protect_tokens, prune.min_savings)
+        if prune.enabled
+        else None,
+    )
+
+
+def rungs_of(table: CompactionTable) -> tuple[Mode, ...]:
+    """Return what is tried, best first: the mode, then the rest of the order."""
+    return (table.mode, *(mode for mode in table.order if mode != table.mode))
+
+
+def files_of(session: Session) -> FilesInUse:
+    """Return the files the session's tools used, as far as they are in memory."""
+    files = FilesInUse()
+    for item in session.items:
+        if isinstance(item, ToolResult):
+            files.touch(item.referenced_files)
+    return files
+
+
+def _occupancy(session: Session, setup: Setup) -> Occupancy:
+    path, model = session.path_entries(), setup.model.id
+    occupancy = Occupancy(
+        model=setup.model,
+        system=setup.system,
+        specs=setup.specs,
+        counter=setup.counter,
+        calibration=calibration_of(model, path),
+    )
+    if (measured := last_measured(model, path)) is not None:
+        occupancy.measured(*measured)
+    return occupancy

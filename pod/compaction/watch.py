@@ -1,0 +1,218 @@
+"""Watches how full the context is, and has room made when a limit is passed."""
+
+from collections.abc import Callable
+
+from pod.compaction.breaker import breaker_of
+from pod.compaction.compactor import Compactor
+from pod.compaction.framing import auto_read_text, directives_text, references_text
+from pod.compaction.job import (
+    Done,
+    Failed,
+    Job,
+    Outcome,
+    Pruned,
+    Skipped,
+    failure_text,
+)
+from pod.compaction.thrash import Sizes, thrash_of, too_large_message
+from pod.compaction.thresholds import Thresholds
+from pod.ending import Verdict, verdict_of
+from pod.entries import Compaction, Mode, Reason
+from pod.exits import Exit
+from worker import endings
+from worker.client import Failure
+from worker.endings import Yielded
+from worker.events import Warning
+from worker.limits import Spent
+from worker.overflow import window_from
+
+MOST_RECOVERIES = 2
+"""Overflows in a row, without an answer between them, that are recovered from: the
+first over all rungs, the second by the last one alone."""
+
+
+class ContextWatch:
+    """Holds one session's context under its limits.
+
+    *derive* gives the limits for a window (tokens; None: not known), which may
+    be learned from what the provider says. Nothing here is automatic where
+    compaction is disabled; what a person asks for always is done.
+    """
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        *,
+        derive: Callable[[int | None], Thresholds | None],
+        window: int | None,
+    ) -> None:
+        self._compactor = compactor
+        self._session = compactor.session
+        self.occupancy = compactor.occupancy
+        self._settings = compactor.settings
+        self._derive = derive
+        self._window = window
+        self.thresholds = derive(window)
+        self._recoveries = 0
+        self._responses = -1
+
+    async def gate(self) -> Yielded | None:
+        """Stop a turn before a request that would pass the late limit."""
+        limits = self.thresholds
+        if not self._settings.enabled or limits is None:
+            return None
+        over = await self.occupancy.over(self._session.items, limits.turn)
+        return None if over is None else Yielded(tokens=over)
+
+    async def before_run(self, spent: Spent, *, is_new_input: bool) -> None:
+        """Compact what the run before left above the early limit.
+
+        A failure is a warning: nothing is lost, and the late limit still holds.
+        """
+        limits = self.thresholds
+        if not self._settings.enabled or limits is None:
+            return
+        breaker = breaker_of(self._session.path_entries())
+        if is_new_input and breaker.opened_at is not None:
+            self._session.append(breaker.half_opened().as_entry())
+        over = await self.occupancy.over(self._session.items, limits.post_run)
+        if over is None:
+            return
+        job = Job(
+            reason="post_run",
+            rungs=self._settings.order[:1],
+            tokens=over,
+            limit=limits.post_run,
+        )
+        outcome = await self._compact(job, spent)
+        if isinstance(outcome, Failed):
+            self._compactor.tell(Warning(message=outcome.entry.message))
+
+    async def make_room(
+        self, tokens: int, spent: Spent, *, reason: Reason = "mid_turn"
+    ) -> Verdict | None:
+        """Compact before a request of *tokens*; what ends the run where that fails."""
+        limits = self.thresholds
+        limit = tokens - 1 if limits is None else limits.turn
+        if thrash_of(self._session.path_entries()).over_limit().is_thrash:
+            return await self._too_large(limit, "mid_turn", "thrash")
+        job = Job(
+            reason=reason,
+            rungs=self._settings.order,
+            tokens=tokens,
+            limit=limit,
+            goes_on=True,
+        )
+        return await self._verdict(await self._compact(job, spent), job.reason, limit)
+
+    async def recover(
+        self, failure: Failure, spent: Spent, *, responses: int
+    ) -> Verdict | None:
+        """Make room after the provider refused a prompt as too long.
+
+        *responses* is how many answers the run had so far. Returns what ends
+        the run, None where the same request may be sent again.
+        """
+        if not self._settings.enabled:
+            return verdict_of(endings.Failed(failure))
+        self._learn(failure)
+        self._recoveries = self._recoveries + 1 if responses == self._responses else 1
+        self._responses = responses
+        tokens = await self.occupancy.estimate(self._session.items)
+        tokens = max(tokens, failure.prompt_tokens or 0)
+        limit = self.thresholds.turn if self.thresholds else tokens - 1
+        if self._recoveries > MOST_RECOVERIES:
+            return await self._too_large(limit, "overflow", failure.message)
+        rungs = self._settings.order
+        job = Job(
+            reason="overflow",
+            rungs=rungs if self._recoveries == 1 else rungs[-1:],
+            tokens=tokens,
+            goes_on=True,
+        )
+        outcome = await self._compact(job, spent)
+        return await self._verdict(outcome, job.reason, limit, cause=failure.message)
+
+    async def by_hand(
+        self, spent: Spent, *, instructions: str, mode: Mode | None
+    ) -> Outcome:
+        """Compact because a person, or a program, asks for it."""
+        job = Job(
+            reason="manual",
+            rungs=self._settings.order if mode is None else (mode,),
+            tokens=await self.occupancy.estimate(self._session.items),
+            instructions=instructions,
+        )
+        return await self._compact(job, spent)
+
+    async def _compact(self, job: Job, spent: Spent) -> Outcome:
+        return await self._compactor.compact(
+            job, thresholds=self.thresholds, spent=spent
+        )
+
+    def _learn(self, failure: Failure) -> None:
+        learned = window_from(failure, self._window)
+        if learned is not None and learned != self._window:
+            self._window = self.occupancy.window = learned
+            self.thresholds = self._derive(learned)
+            self._compactor.tell(
+                Warning(message=f"the context window has {learned:,} tokens")
+            )
+
+    async def _verdict(
+        self, outcome: Outcome, reason: Reason, limit: int, *, cause: str = ""
+    ) -> Verdict | None:
+        """Return what ends the run where *outcome* did not make room."""
+        match outcome:
+            case Done() | Pruned():
+                return None
+            case Skipped():
+                why = f"{outcome.reason}; {cause}" if cause else outcome.reason
+                return await self._too_large(limit, reason, why)
+            case Failed(entry):
+                return _full(reason, entry.message)
+
+    async def _too_large(self, limit: int, reason: Reason, why: str) -> Verdict:
+        message = too_large_message(await self._sizes(), limit)
+        return _full(reason, failure_text(reason, f"{message} ({why})"))
+
+    async def _sizes(self) -> Sizes:
+        """Return what the context is made of."""
+        count = self._compactor.count
+        parts = await self.occupancy.parts(())
+        window = self._session.window
+        kept = await self.occupancy.sizes([shown.item for shown in window.shown])
+        compaction = window.compaction or _NOTHING
+        return Sizes(
+            system=parts.system,
+            tools=parts.tools,
+            summary=count(compaction.summary),
+            directives=count(directives_text(compaction.directives))
+            if compaction.directives
+            else 0,
+            auto_read=sum(
+                count(auto_read_text(f.path, f.text, start=f.start, end=f.end))
+                for f in compaction.auto_read
+            ),
+            references=count(references_text(compaction.references))
+            if compaction.references
+            else 0,
+            kept=sum(kept),
+        )
+
+
+def _full(reason: Reason, message: str) -> Verdict:
+    word = "overflow" if reason == "overflow" else "context_full"
+    return Verdict("failed", word, Exit.CONTEXT, message, interrupted=True)
+
+
+_NOTHING = Compaction(
+    compaction_id="",
+    reason="manual",
+    mode="mechanical",
+    summary="",
+    first_kept=None,
+    compacted_from="",
+    tokens_before=0,
+    tokens_after=0,
+)

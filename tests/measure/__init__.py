@@ -1,0 +1,1 @@
+"""Commands that measure on real logs what tests cannot say. Not shipped."""

@@ -1,0 +1,150 @@
+"""What a person sees: lines, whatever is in them, and nothing when it is to be quiet."""
+
+from io import StringIO
+
+import pytest
+from hypothesis import given, strategies as st
+from rich.console import Console
+
+from pod.cli.progress import Progress
+from pod.entries import ItemEntry, Notice, RunEnd, RunStart, UsageEntry
+from pod.events import Event
+from worker.events import RequestStart, Retry, ToolProgress, Warning
+from worker.items import AssistantText, Item, ToolCall, ToolResult
+from worker.usage import Usage
+
+
+def shown(*events: Event | Item, quiet: bool = False, terminal: bool = False) -> str:
+    stream = StringIO()
+    console = Console(
+        file=stream, highlight=False, emoji=False, force_terminal=terminal, width=60
+    )
+    progress = Progress(console, quiet=quiet)
+    with progress.shown():
+        for event in events:
+            progress(ItemEntry(item=event) if isinstance(event, Item) else event)
+    return stream.getvalue()
+
+
+def call(name: str = "bash", arguments: str = "{}") -> ToolCall:
+    return ToolCall(call_id="c", name=name, arguments=arguments, response="r")
+
+
+ONE_OF_EACH: list[Event | Item] = [
+    RunStart(model="m"),
+    RequestStart(request=1, model="m", items=1, max_tokens=5, estimate=None),
+    AssistantText(text="Let me\nlook.", response="r"),
+    call(arguments='{"command": "ls", "timeout": 5}'),
+    ToolProgress(call_id="c", name="bash", text="half way"),
+    ToolResult(call_id="c", summary="bash: exit 0"),
+    ToolResult(call_id="d", summary="bash failed: no", is_error=True),
+    Retry(
+        attempt=1, attempts=8, wait=1.25, kind="overloaded", status=529, message="busy"
+    ),
+    UsageEntry(
+        response="r",
+        model="m",
+        stop_reason="end_turn",
+        usage=Usage(input=5),
+        context_tokens=5,
+        cost_usd=0.5,
+    ),
+]
+
+
+def test_without_a_terminal_only_whole_lines_are_written() -> None:
+    assert shown(*ONE_OF_EACH) == (
+        "Let me look.\n"
+        '→ bash command="ls" timeout=5\n'
+        "← bash: exit 0\n"
+        "✗ bash failed: no\n"
+        "! overloaded: busy; attempt 2 of 8 in 1.2 s\n"
+    )
+
+
+def test_quiet_it_writes_nothing_but_warnings() -> None:
+    warnings: list[Event | Item] = [
+        Warning(message="careful"),
+        Notice(message="the tail was torn"),
+    ]
+
+    assert shown(*ONE_OF_EACH, *warnings, quiet=True) == (
+        "! careful\n! the tail was torn\n"
+    )
+
+
+def test_a_long_line_is_cut_and_never_wrapped() -> None:
+    (line,) = shown(call(arguments='{"x": "' + "y" * 5_000 + '"}')).splitlines()
+
+    assert len(line) == 102
+    assert line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "{", "[1]", '{"a":"\ud800"}', "[" * 100_000, "\0"]
+)
+def test_arguments_that_are_none_are_shown_as_they_are(arguments: str) -> None:
+    assert shown(call(arguments=arguments)).startswith("→ bash")
+
+
+hostile = st.text(st.characters(exclude_categories=[]), max_size=40) | st.sampled_from(
+    [
+        "\x1b[2J\x1b]0;owned\x07",
+        "[bold red]x[/]",
+        "[/nothing]",
+        "\r\b\x00\ud800",
+        ":smile:",
+    ]
+)
+
+
+@given(text=hostile)
+def test_nothing_an_event_contains_reaches_the_terminal_as_a_command(text: str) -> None:
+    written = shown(
+        AssistantText(text=text, response="r"),
+        call(name=text, arguments=text),
+        ToolResult(call_id="c", summary=text),
+        ToolProgress(call_id="c", name="bash", text=text),
+        RequestStart(request=1, model=text, items=1, max_tokens=5, estimate=None),
+        Retry(attempt=1, attempts=2, wait=1, kind="server", status=None, message=text),
+        Warning(message=text),
+    )
+
+    assert "\x1b" not in written
+    assert "\0" not in written
+    assert "\b" not in written
+    written.encode()
+
+
+@given(text=hostile)
+def test_a_live_status_takes_any_text(text: str) -> None:
+    shown(
+        ToolProgress(call_id="c", name=text, text=text),
+        RequestStart(request=1, model=text, items=1, max_tokens=5, estimate=None),
+        terminal=True,
+    )
+
+
+@pytest.mark.parametrize(("cost", "said"), [(0.25, "$0.2500"), (None, "price unknown")])
+def test_the_last_line_says_what_it_took(cost: float | None, said: str) -> None:
+    stream = StringIO()
+    progress = Progress(Console(file=stream, width=40), quiet=False)
+
+    progress.end(
+        RunEnd(
+            outcome="finished",
+            reason="done",
+            exit_code=0,
+            requests=2,
+            tool_calls=3,
+            tool_errors=1,
+            usage=Usage(input=1_000, output=234),
+            cost_usd=cost,
+            seconds=1.25,
+        )
+    )
+
+    assert stream.getvalue() == (
+        "finished after 1.2 s: 2 requests, 3 tool calls (1 errors), 1,234 tokens,"
+        f" {said}\n"
+    )

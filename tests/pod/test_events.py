@@ -1,0 +1,226 @@
+"""What a line of the event stream looks like, to the letter."""
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+from msgspec.structs import replace
+
+from pod.codec import decode
+from pod.entries import (
+    DeliveredEntry,
+    InputEntry,
+    ItemEntry,
+    Known,
+    ModelChange,
+    Notice,
+    PromptChange,
+    RunEnd,
+    RunStart,
+    ToolStart,
+    UsageEntry,
+)
+from pod.events import PROTOCOL, Event, Init, ToolInfo, line
+from worker.client import ReasoningDelta, TextDelta, ToolInputDelta
+from worker.events import RequestStart, Retry, ToolProgress, Warning
+from worker.items import (
+    AssistantText,
+    Item,
+    Opaque,
+    Reasoning,
+    SystemText,
+    ToolCall,
+    ToolResult,
+    UserText,
+)
+from worker.usage import Usage
+
+AT = "2026-01-01T00:00:00.000Z"
+LIVE = f'{{"v":1,"at":"{AT}","session":"s","run":"r","type":'
+DURABLE = f'{{"v":1,"seq":7,"at":"{AT}","session":"s","run":"r","type":'
+IDS = ',"id":"e","parent":"d"'
+
+
+def stamped(entry: Known) -> Known:
+    return replace(entry, seq=7, id="e", parent="d", at=AT, run="r")
+
+
+GOLDEN_LIVE: list[tuple[Event, str]] = [
+    (
+        Init(
+            protocol=PROTOCOL,
+            pod="p",
+            version="1",
+            model="m",
+            provider="scripted",
+            context_window=None,
+            max_tokens=5,
+            tools=(ToolInfo("bash", True),),
+            cwd="/w",
+            log=None,
+            resumed=False,
+            sandbox="off",
+        ),
+        (
+            '"init","protocol":"pod/1","pod":"p","version":"1","model":"m",'
+            '"provider":"scripted","context_window":null,"max_tokens":5,'
+            '"tools":[{"name":"bash","has_effects":true}],"cwd":"/w","log":null,'
+            '"resumed":false,"sandbox":"off"}'
+        ),
+    ),
+    (
+        RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
+        (
+            '"request_start","request":1,"model":"m","items":2,"max_tokens":3,'
+            '"estimate":null}'
+        ),
+    ),
+    (
+        Retry(
+            attempt=1,
+            attempts=8,
+            wait=0.5,
+            kind="overloaded",
+            status=529,
+            message="busy",
+        ),
+        (
+            '"retry","attempt":1,"attempts":8,"wait":0.5,"kind":"overloaded",'
+            '"status":529,"message":"busy"}'
+        ),
+    ),
+    (
+        ToolProgress(call_id="c", name="bash", text="half"),
+        '"tool_progress","call_id":"c","name":"bash","text":"half"}',
+    ),
+    (Warning(message="careful"), '"warning","message":"careful"}'),
+    (TextDelta(text="é\u2028"), '"text_delta","text":"\\u00e9\\u2028"}'),
+    (ReasoningDelta(text="hm"), '"reasoning_delta","text":"hm"}'),
+    (
+        ToolInputDelta(call_id="c", name="bash", json='{"a'),
+        '"tool_input_delta","call_id":"c","name":"bash","json":"{\\"a"}',
+    ),
+]
+
+GOLDEN_DURABLE: list[tuple[Known, str]] = [
+    (
+        RunStart(model="m", resumed=True),
+        f'"run_start"{IDS},"model":"m","resumed":true}}',
+    ),
+    (
+        InputEntry(input="i", text="go"),
+        f'"input"{IDS},"input":"i","text":"go"}}',
+    ),
+    (
+        DeliveredEntry(inputs=("i", "j")),
+        f'"delivered"{IDS},"inputs":["i","j"]}}',
+    ),
+    (
+        UsageEntry(
+            response="x",
+            model="m",
+            stop_reason="end_turn",
+            usage=Usage(input=1, output=2),
+            context_tokens=3,
+        ),
+        (
+            f'"usage"{IDS},"response":"x","model":"m","stop_reason":"end_turn",'
+            '"usage":{"input":1,"output":2},"context_tokens":3,"cost_usd":null}'
+        ),
+    ),
+    (
+        ToolStart(call_id="c", name="bash"),
+        f'"tool_start"{IDS},"call_id":"c","name":"bash"}}',
+    ),
+    (
+        RunEnd(outcome="finished", reason="done", exit_code=0, text="hi"),
+        (
+            f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
+            '"text":"hi","interrupted":false,"message":"","requests":0,'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0}'
+        ),
+    ),
+    (
+        ModelChange(model="n", previous="m"),
+        f'"model_change"{IDS},"model":"n","previous":"m"}}',
+    ),
+    (
+        PromptChange(system="new"),
+        f'"prompt_change"{IDS},"system":"new"}}',
+    ),
+    (Notice(message="torn"), f'"notice"{IDS},"message":"torn"}}'),
+]
+
+GOLDEN_ITEMS: list[tuple[Item, str]] = [
+    (SystemText("s"), '{"type":"system_text","text":"s"}'),
+    (UserText("u"), '{"type":"user_text","text":"u"}'),
+    (
+        AssistantText("a", "x"),
+        '{"type":"assistant_text","text":"a","response":"x"}',
+    ),
+    (
+        Reasoning("hm", "x", "m", signature="sig"),
+        (
+            '{"type":"reasoning","text":"hm","response":"x","model":"m",'
+            '"signature":"sig"}'
+        ),
+    ),
+    (
+        ToolCall("c", "bash", "{}", "x"),
+        (
+            '{"type":"tool_call","call_id":"c","name":"bash","arguments":"{}",'
+            '"response":"x"}'
+        ),
+    ),
+    (
+        ToolResult("c", "ran", "out", is_error=True),
+        (
+            '{"type":"tool_result","call_id":"c","summary":"ran","content":"out",'
+            '"is_error":true}'
+        ),
+    ),
+    (Opaque("{}", "x"), '{"type":"opaque","json":"{}","response":"x"}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "shown"), GOLDEN_LIVE, ids=[shown[1:20] for _, shown in GOLDEN_LIVE]
+)
+def test_a_live_event_has_no_number(event: Event, shown: str) -> None:
+    assert line(event, session="s", at=AT, run="r").decode() == f"{LIVE}{shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "shown"), GOLDEN_DURABLE, ids=[shown[1:20] for _, shown in GOLDEN_DURABLE]
+)
+def test_a_durable_event_is_its_entry_with_its_number(entry: Known, shown: str) -> None:
+    assert line(stamped(entry), session="s").decode() == f"{DURABLE}{shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"), GOLDEN_ITEMS, ids=[type(i).__name__ for i, _ in GOLDEN_ITEMS]
+)
+def test_an_item_is_given_as_it_is_in_the_log(item: Item, shown: str) -> None:
+    made = line(stamped(ItemEntry(item=item)), session="s").decode()
+
+    assert made == f'{DURABLE}"item"{IDS},"item":{shown}}}\n'
+
+
+def test_an_entry_of_a_kind_that_nobody_knows_is_given_as_it_is() -> None:
+    entry = decode(
+        b'{"type":"zz_new","seq":7,"id":"e","parent":"d","at":"%s","run":"r",'
+        b'"v":99,"what":{"deep":[1]}}' % AT.encode()
+    )
+
+    shown = line(entry, session="s").decode()
+
+    assert shown == f'{DURABLE}"zz_new"{IDS},"what":{{"deep":[1]}}}}\n'
+
+
+@given(text=st.text(st.characters(exclude_categories=[]), max_size=50))
+def test_any_text_comes_as_one_line_of_ascii_that_anybody_can_read(text: str) -> None:
+    made = line(ToolProgress(call_id=text, name=text, text=text), session="s", at=AT)
+
+    assert made.isascii()
+    assert len(made.decode().splitlines()) == 1
+    read = msgspec.json.decode(made, type=dict[str, object])
+    assert read["text"] == text.encode("utf-8", "replace").decode()
