@@ -126,7 +126,7 @@ class _Requests:
             await self._client.ask(request, _ignore)
         with on("  of that: reading the stream"):
             Fold().feed(STREAM)
-        self._occupancy.measured(50_000, len(items))
+        self._occupancy.measured(50_000, items)
 
 
 async def _turn(watch: Watch, session: Session, items: Sequence[Item]) -> None:
