@@ -253,6 +253,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     summary_tokens: int = 0
     directive_tokens: int = 0
     auto_read_tokens: int = 0
+    reference_tokens: int = 0
     dropped_quotes: tuple[str, ...] = ()
     vanished_marks: tuple[str, ...] = ()
     worker_requests: int = 0
@@ -334,8 +335,10 @@ class CompactionFailed(
     retryable: bool = False
     consecutive_failures: int = 0
     breaker_open: bool = False
+    attempts: tuple[str, ...] = ()
     usage: Usage = Usage()
     cost_usd: float | None = None
+    seconds: float = 0.0
 
 
 class BreakerChange(

@@ -28,7 +28,7 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.log import Durability, Log, NoLog, SessionLog, read_entries
+from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undamaged
 from pod.recovery import (
     Cause,
     close_compactions,
@@ -112,16 +112,23 @@ class Session:
         clock: Clock = now,
         random: Random | None = None,
         cause: Cause = "crashed",
+        kept: bool = True,
     ) -> Self:
         """Go on with a session; what a crash left undone is brought to its end.
 
         Calls without a result get one that says so, a run without an end gets
-        one, with *cause* as its reason: see *recovered*. Raises as
-        SessionLog.open does.
+        one, with *cause* as its reason: see *recovered*. Not *kept*, what is
+        appended stays in memory, and another process may have the session
+        open. Raises as SessionLog.open does.
         """
-        log, header, scan, notices = SessionLog.open(
-            path, durability=durability, disk=disk
-        )
+        log: Log = NoLog()
+        notices: tuple[str, ...] = ()
+        if kept:
+            log, header, scan, notices = SessionLog.open(
+                path, durability=durability, disk=disk
+            )
+        else:
+            header, scan = read_undamaged(path)
         try:
             session = cls(
                 header,

@@ -263,9 +263,9 @@ def scripted_policy(name: str) -> Policy:
     if kind == "echo" and (times.isdecimal() or not times):
         return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
     if name == "survey":
-        from pod.survey import Survey
+        from pod.survey import survey
 
-        return Survey()
+        return survey()
     raise SetupError(
         f'[model] id = "{name}": with provider = "scripted" it names a policy,'
         ' "echo" or "survey" ("echo:20" calls bash twenty times)'

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pod.compaction.compactor import Compactor
+from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
 from pod.compaction.job import (
     Done,
@@ -13,6 +14,7 @@ from pod.compaction.job import (
     Skipped,
     failure_text,
 )
+from pod.compaction.plan import Plan, plan
 from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
@@ -136,13 +138,20 @@ class ContextWatch:
         self, spent: Spent, *, instructions: str, mode: Mode | None
     ) -> Outcome:
         """Compact because a person, or a program, asks for it."""
-        job = Job(
+        return await self._compact(await self._manual(instructions, mode), spent)
+
+    async def plan(self, *, instructions: str, mode: Mode | None) -> Plan | NoCut:
+        """Return how by_hand would begin, without beginning it."""
+        job = await self._manual(instructions, mode)
+        return await plan(self._compactor, job, self.thresholds)
+
+    async def _manual(self, instructions: str, mode: Mode | None) -> Job:
+        return Job(
             reason="manual",
             rungs=self._settings.order if mode is None else (mode,),
             tokens=await self.occupancy.estimate(self._session.items),
             instructions=instructions,
         )
-        return await self._compact(job, spent)
 
     async def _compact(self, job: Job, spent: Spent) -> Outcome:
         return await self._compactor.compact(

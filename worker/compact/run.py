@@ -113,6 +113,11 @@ async def compact(
     return await worker.result(end)
 
 
+def first_message(task: Task, parts: Parts) -> str:
+    """Return the message that a compact worker with these *parts* begins with."""
+    return task_text(task, _fitting(parts.budgets, parts.model), parts.count)
+
+
 def _fitting(budgets: Budgets, model: Model) -> Budgets:
     """Return *budgets* as they fit the model's window: all input stays in its context."""
     cap = budgets.max_input_tokens
