@@ -124,7 +124,7 @@ class Pod:
         journal = Journal(self.session, files=self._files, settled=self._settled)
         spent = Spent()
         started = trio.current_time()
-        length = len(self.session.items)
+        length, revision = len(self.session.items), self.session.revision
         verdict = verdict_of_stop("cancelled")
         try:
             start = RunStart(
@@ -146,7 +146,8 @@ class Pod:
             raise
         finally:
             seconds = trio.current_time() - started
-            text = last_text(self.session.items[length:])
+            is_same = self.session.revision == revision
+            text = last_text(self.session.items[length if is_same else 0 :])
             end = self._end(journal, run, spent, verdict, seconds, text)
             with trio.CancelScope(shield=True):
                 end = await self._close(end)
@@ -267,7 +268,9 @@ class Pod:
             except LogFailed:
                 return end
         except LogFailed as error:
-            return self._broken_off(end, error)
+            # A disk that was full is why the log failed, if it was.
+            is_told = end.reason == DiskFull.reason
+            return end if is_told else self._broken_off(end, error)
         try:
             await self.session.commit()
         except LogFailed as error:  # it has been told already, and stands in the log

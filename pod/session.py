@@ -10,6 +10,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from pod.clock import now
+from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.thrash import Thrash, thrash_of
 from pod.context import State, pending_inputs, state
 from pod.disk import Disk
 from pod.entries import (
@@ -77,6 +79,10 @@ class Session:
         self._random = random or Random()
         self._view = View()
         self._revision = 0
+        self.breaker = Breaker()
+        """The compact worker's circuit breaker, as the path to the leaf left it."""
+        self.thrash = Thrash()
+        """How closely compactions follow each other on the path to the leaf."""
         self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
@@ -157,6 +163,7 @@ class Session:
         session = cls(header, NoLog(), files, entries, clock=clock, random=random)
         if entries:
             session._recover((), "forked", entries)
+            session._forget()
         return session
 
     @property
@@ -202,7 +209,15 @@ class Session:
 
         Calls that began before the last compaction are not among those *begun*.
         """
-        return state(self.header, self.tree.path_in_memory(self.leaf))
+        return state(self.header, self.recent_entries())
+
+    def recent_entries(self) -> list[AnyEntry]:
+        """Return the path to the leaf as far as it is in memory, root first.
+
+        All from the last compaction's first kept entry on, and runs, changes of
+        model and prompt, and the breaker's from before.
+        """
+        return self.tree.path_in_memory(self.leaf)
 
     def path_entries(self) -> list[AnyEntry]:
         """Return the entries from the root to the leaf.
@@ -321,6 +336,8 @@ class Session:
             self.on_entry(entry)
 
     def _see(self, entry: Known) -> None:
+        self.breaker = self.breaker.after(entry)
+        self.thrash = self.thrash.after(entry)
         before = self._view.items
         self._view.add(entry)
         if self._view.items is not before:
@@ -331,6 +348,7 @@ class Session:
     def _rebuild(self) -> None:
         path = self.path_entries()
         self._view = View(path)
+        self.breaker, self.thrash = breaker_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
         self._pending = {

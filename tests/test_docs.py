@@ -4,11 +4,16 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from pod.ending import Stop
 from pod.entries import Known
+from pod.errors import DiskFull, LogFailed
 from pod.events import Init, PodLive, name_of
 from pod.exits import Exit
-from worker.client import Delta
+from pod.recovery import Cause
+from worker.client import Delta, FailureKind
+from worker.endings import Unfinished
 from worker.events import RequestStart, Retry, ToolProgress, Warning
+from worker.limits import LimitName
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -29,6 +34,23 @@ def test_the_page_on_events_names_every_exit_code() -> None:
     named = set(re.findall(r"\d+", " ".join(re.findall(r"(?m)^\| ([\d, ]+) \|", page))))
 
     assert named == {str(int(code)) for code in Exit}
+
+
+def test_the_page_on_events_names_every_reason_a_run_can_end_for() -> None:
+    page = (DOCS / "events.md").read_text(encoding="utf-8")
+    reasons = [
+        *get_args(FailureKind),
+        *get_args(LimitName),
+        *get_args(Stop),
+        *get_args(Unfinished),
+        *get_args(Cause),
+        DiskFull.reason,
+        LogFailed.reason,
+        "refusal",
+        "internal_error",
+    ]
+
+    assert [reason for reason in reasons if f"`{reason}`" not in page] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -45,6 +45,16 @@ class Exit(Struct, frozen=True):
     left: tuple[str, ...] = ()
 
 
+_running: dict[int, str] = {}
+"""The mark of each command under way, by its process group."""
+
+
+def kill_running() -> None:
+    """Kill all commands under way, for a process that ends at once. Waits for nothing."""
+    for group, mark in _running.items():
+        _signal_all(group, mark, signal.SIGKILL)
+
+
 async def run(
     argv: Sequence[str | bytes],
     *,
@@ -74,6 +84,7 @@ async def run(
                     await receive(chunk)
         all_read.set()
 
+    _running[process.pid] = mark
     has_exited = False
     left: tuple[str, ...] = ()
     async with trio.open_nursery() as nursery:
@@ -88,6 +99,7 @@ async def run(
                 if not has_exited:
                     await _ask_to_end(process.pid, mark, all_read)
                 left = await _kill(process, mark)
+                del _running[process.pid]
                 with trio.move_on_after(DRAIN):
                     await all_read.wait()
             reading.cancel()

@@ -6,6 +6,7 @@ list answer at once.
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -415,7 +416,13 @@ def _mistyped_flag(arguments: Sequence[str]) -> str | None:
     )
     if prompt not in before_dashes:
         return None
-    return f"unknown flag {prompt}; for a prompt that is this one word, write: pod run -- {prompt}"
+    flags = [n for a in app["run"].assemble_argument_collection() for n in a.names]
+    near = get_close_matches(prompt.partition("=")[0], flags, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return (
+        f"unknown flag {prompt}{hint}; for a prompt that is this one word,"
+        f" write: pod run -- {prompt}"
+    )
 
 
 def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
 from pod.pod import Pod, is_open
 from pod.setup import Parts, assemble, init_event, open_pod
+from tools.process import kill_running
 from worker.client import OpenClient
 
 LAST_SECONDS = 5.0
@@ -150,6 +151,7 @@ async def watch_signals(
         first = True
         async for signal in signals:
             if not first:
+                kill_running()
                 os._exit(128 + signal)
             first = False
             agent.stop("sigint" if signal == SIGINT else "sigterm")

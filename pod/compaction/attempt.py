@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.clock import now
-from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.breaker import Breaker
 from pod.compaction.cut import Cut, NoCut, find_cut
 from pod.compaction.directives import directives_of
 from pod.compaction.file_operations import file_details
@@ -85,7 +85,7 @@ class Attempt:
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
-        self._breaker = breaker_of(self._session.path_entries())
+        self._breaker = self._session.breaker
         self._attempts: list[str] = []
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()

@@ -42,6 +42,16 @@ class Thrash(Struct, frozen=True):
         soon = self.responses is not None and self.responses < FEW_RESPONSES
         return replace(self, in_a_row=self.in_a_row + 1 if soon else 0)
 
+    def after(self, entry: AnyEntry) -> "Thrash":
+        """Return it as this entry of the log leaves it."""
+        if isinstance(entry, CompactionStart) and entry.reason in FORCED:
+            return self.over_limit()
+        if isinstance(entry, Compaction):
+            return self.compacted()
+        if isinstance(entry, UsageEntry) and entry.response:
+            return self.responded()
+        return self
+
     @property
     def is_thrash(self) -> bool:
         """Whether compacting once more would only go on like this."""
@@ -52,12 +62,7 @@ def thrash_of(path: Iterable[AnyEntry]) -> Thrash:
     """Return how it stands after the entries of a path."""
     thrash = Thrash()
     for entry in path:
-        if isinstance(entry, CompactionStart) and entry.reason in FORCED:
-            thrash = thrash.over_limit()
-        elif isinstance(entry, Compaction):
-            thrash = thrash.compacted()
-        elif isinstance(entry, UsageEntry) and entry.response:
-            thrash = thrash.responded()
+        thrash = thrash.after(entry)
     return thrash
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from pod.compaction.breaker import breaker_of
 from pod.compaction.compactor import Compactor
 from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
@@ -16,7 +15,7 @@ from pod.compaction.job import (
     failure_text,
 )
 from pod.compaction.plan import Plan, plan
-from pod.compaction.thrash import Sizes, thrash_of, too_large_message
+from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
 from pod.entries import Compaction, Mode, Reason
@@ -74,7 +73,7 @@ class ContextWatch:
         limits = self.thresholds
         if not self._settings.enabled or limits is None:
             return
-        breaker = breaker_of(self._session.path_entries())
+        breaker = self._session.breaker
         if is_new_input and breaker.opened_at is not None:
             self._session.append(breaker.half_opened().as_entry())
         over = await self.occupancy.over(self._session.items, limits.post_run)
@@ -96,7 +95,7 @@ class ContextWatch:
         """Compact before a request of *tokens*; what ends the run where that fails."""
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
-        if thrash_of(self._session.path_entries()).over_limit().is_thrash:
+        if self._session.thrash.over_limit().is_thrash:
             return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
             reason=reason,

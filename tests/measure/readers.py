@@ -20,7 +20,15 @@ from tests.measure.logged import (
     read_lines,
     text_of,
 )
-from worker.items import AssistantText, FromModel, Item, ToolCall, ToolResult, UserText
+from worker.items import (
+    AssistantText,
+    FromModel,
+    Item,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    UserText,
+)
 
 
 def read_log(path: Path) -> list[Logged]:
@@ -241,6 +249,7 @@ class CodexPayload(Struct, frozen=True):
     name: str = ""
     arguments: str = ""
     call_id: str = ""
+    encrypted_content: str | None = None
     output: Raw = Raw(b"null")
     info: CodexInfo | None = None
 
@@ -296,6 +305,9 @@ def read_codex(path: Path) -> list[Logged]:
                 answer.append(AssistantText(text, at))
             case ("response_item", "message"):
                 later += user_items(payload.content)
+            case ("response_item", "reasoning"):
+                sealed = payload.encrypted_content or ""
+                answer.append(Reasoning("", at, model, redacted=sealed))
             case ("response_item", "function_call"):
                 call = ToolCall(payload.call_id, payload.name, payload.arguments, at)
                 answer.append(call)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpus import CORPUS, corpus
 from tests.measure.readers import read_log
-from tests.measure.token_error import Compared, Outcome, measure, report
+from tests.measure.token_error import Answered, Compared, Outcome, measure, report
 from tools.base import Image
 from worker.counters import O200k
 from worker.items import AssistantText, Reasoning, ToolCall, ToolResult, UserText
@@ -97,6 +97,7 @@ async def test_the_new_part_is_compared_with_how_much_the_prompt_grew(
     )
     assert one.calibrated == pytest.approx(one.guessed, abs=1)
     assert outcome.left_out == Counter({"first request of a log": 1})
+    assert [answer.measured for answer in outcome.answers] == [40, 40]
 
 
 async def test_the_error_goes_down_while_the_factor_is_learned(tmp_path: Path) -> None:
@@ -213,6 +214,7 @@ def test_a_log_of_codex_is_read(tmp_path: Path) -> None:
         ),
         count(3_000, 30),
         count(3_000, 30),
+        item(type="reasoning", encrypted_content="sealed"),
         item(type="function_call", name="shell", arguments="{}", call_id="c"),
         item(type="function_call_output", call_id="c", output="listed"),
         count(3_100, 20),
@@ -228,7 +230,10 @@ def test_a_log_of_codex_is_read(tmp_path: Path) -> None:
 
     assert (first.model, first.prompt, first.output) == ("gpt-5-codex", 3_000, 30)
     assert first.new == (UserText("go"),)
-    assert first.answer == (ToolCall("c", "shell", "{}", "at 3000"),)
+    assert first.answer == (
+        Reasoning("", "at 3000", "gpt-5-codex", redacted="sealed"),
+        ToolCall("c", "shell", "{}", "at 3000"),
+    )
     assert second.new == (ToolResult("", "", content="listed"),)
     assert second.answer == (AssistantText("done", "at 3100"),)
     assert (third.new, third.broken) == ((UserText("on"),), "aborted")
@@ -239,9 +244,13 @@ def test_the_report_has_medians_and_95th_percentiles() -> None:
         compared("m", 10_000, 1_000, 1_000 + off) for off in (0, *range(10, 110, 10))
     ]
 
-    lines = list(report(Outcome(parts, Counter({"why": 3}))))
+    answers = [Answered("m", True, 100, 120)] * 10 + [Answered("m", False, 9, 9)]
+
+    lines = list(report(Outcome(parts, Counter({"why": 3}), answers)))
 
     assert lines[2].startswith("| m | 11 | 11,000 | 5.0% / 10.0% |")
+    assert "| m, with reasoning | 10 | 1,000 | 1,200 | 1.20 |" in lines
+    assert not any("no reasoning" in line for line in lines)
     assert lines[-1] == "| why | 3 |"
 
 

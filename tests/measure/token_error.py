@@ -21,7 +21,7 @@ from tests.measure.logged import Logged
 from tests.measure.readers import read_log
 from worker.calibration import Calibration
 from worker.counters import O200k
-from worker.items import AssistantText, Item, ToolCall
+from worker.items import AssistantText, Item, Reasoning, ToolCall
 from worker.known_models import normal_id
 from worker.model import Model
 from worker.occupancy import Occupancy
@@ -50,9 +50,19 @@ class Compared(Struct, frozen=True):
     calibrated: int
 
 
+class Answered(Struct, frozen=True):
+    """One answer: tokens measured, and estimated with the model's first factor."""
+
+    model: str
+    has_reasoning: bool
+    measured: int
+    guessed: int
+
+
 class Outcome(Struct, frozen=True):
     compared: list[Compared]
     left_out: Counter[str]
+    answers: list[Answered]
 
 
 class Replay:
@@ -61,6 +71,7 @@ class Replay:
     def __init__(self, counter: TokenCounter) -> None:
         self.compared: list[Compared] = []
         self.left_out: Counter[str] = Counter()
+        self.answers: list[Answered] = []
         self._counter = counter
         self._seen: set[str] = set()
 
@@ -83,11 +94,14 @@ class Replay:
                 self.left_out[why or "not measured before"] += 1
             else:
                 self.compared.append(self._compare(request, known, estimate - known))
+            is_new = request.id not in self._seen
             self._seen.add(request.id)
             items = [*items, *request.answer]
             if self._is_placeholder(request):
                 occupancy.reset()
             else:
+                if is_new and request.answer:
+                    self.answers.append(self._answered(request))
                 usage = Usage(input=request.prompt, output=request.output)
                 occupancy.measured(request.context, items, usage=usage)
             before = request
@@ -116,6 +130,15 @@ class Replay:
             counted=counted,
             guessed=round(counted * factor_for(request.model)),
             calibrated=calibrated,
+        )
+
+    def _answered(self, request: Logged) -> Answered:
+        counted = sum(count_item(item, self._counter) for item in request.answer)
+        return Answered(
+            model=normal_id(request.model),
+            has_reasoning=any(isinstance(i, Reasoning) for i in request.answer),
+            measured=request.output,
+            guessed=round(counted * factor_for(request.model)),
         )
 
     def _is_placeholder(self, request: Logged) -> bool:
@@ -153,7 +176,7 @@ async def measure(paths: Iterable[Path]) -> Outcome:
     replay = Replay(O200k())
     for path in paths:
         await replay.log(read_log(path))
-    return Outcome(replay.compared, replay.left_out)
+    return Outcome(replay.compared, replay.left_out, replay.answers)
 
 
 def report(outcome: Outcome) -> Iterator[str]:
@@ -162,6 +185,8 @@ def report(outcome: Outcome) -> Iterator[str]:
     yield from _table(f"new parts of {LARGE} tokens and more", large)
     yield ""
     yield from _table("all new parts", outcome.compared)
+    yield ""
+    yield from _answers(outcome.answers)
     yield ""
     yield "| left out | requests |"
     yield "|---|---|"
@@ -193,6 +218,22 @@ def _row(name: str, compared: Sequence[Compared]) -> str:
         _errors([abs(c.calibrated - c.measured) / c.prompt for c in compared]),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _answers(answers: Sequence[Answered]) -> Iterator[str]:
+    yield "| answers | requests | measured tokens | first guess | guessed / measured |"
+    yield "|---|---|---|---|---|"
+    kinds = Counter((one.model, one.has_reasoning) for one in answers)
+    for (model, has_reasoning), requests in kinds.most_common():
+        if requests < FEWEST:
+            continue
+        kind = (model, has_reasoning)
+        these = [one for one in answers if (one.model, one.has_reasoning) == kind]
+        measured = sum(one.measured for one in these)
+        guessed = sum(one.guessed for one in these)
+        name = f"{model}, {'with' if has_reasoning else 'no'} reasoning"
+        ratio = guessed / measured
+        yield f"| {name} | {requests} | {measured:,} | {guessed:,} | {ratio:.2f} |"
 
 
 def _errors(errors: Sequence[float]) -> str:

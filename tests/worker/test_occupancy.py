@@ -20,7 +20,7 @@ from worker.items import (
 )
 from worker.model import Model
 from worker.occupancy import INLINE_BYTES, Occupancy, Parts, Room
-from worker.tokens import ENVELOPE, OTHER_TOKENIZER, RESULT_ENVELOPE
+from worker.tokens import CALL_ENVELOPE, ENVELOPE, OTHER_TOKENIZER, RESULT_ENVELOPE
 from worker.usage import Usage
 
 
@@ -137,8 +137,8 @@ async def test_a_provider_that_tells_nothing_leaves_everything_to_the_estimate()
 
     estimate = await occupancy.estimate([*items, user(5)])
 
-    # envelopes; reasoning with its signature; the call's name and arguments
-    items_tokens = 10 + 3 + 20 + 4 + 5 + 5 * ENVELOPE
+    # what is said; the call's name and arguments; envelopes
+    items_tokens = 10 + 2 + 20 + 4 + 5 + 4 * ENVELOPE + CALL_ENVELOPE
     assert estimate == scaled(items_tokens + OVERHEAD)
     assert occupancy.last is None
 
@@ -152,7 +152,9 @@ async def test_an_answer_without_figures_leaves_the_measurement_before() -> None
 
     estimate = await occupancy.estimate(second)
 
-    assert estimate == 500 + scaled(30 + RESULT_ENVELOPE + 3 + 40 + 4 + 3 * ENVELOPE)
+    result_tokens = 30 + RESULT_ENVELOPE
+    answer_tokens = 2 + 40 + 4 + 2 * ENVELOPE + CALL_ENVELOPE
+    assert estimate == 500 + scaled(result_tokens + answer_tokens)
 
 
 async def test_the_room_is_never_less_than_an_answer_needs() -> None:
@@ -221,7 +223,7 @@ async def test_each_item_is_counted_once_over_requests_and_a_compaction() -> Non
 
     assert len(counter.counted) == len(set(counter.counted))
     assert sorted(map(len, counter.counted)) == sorted(
-        [10, 3, 20, 4, 30, 99, len(SYSTEM), OVERHEAD - len(SYSTEM) - ENVELOPE]
+        [10, 2, 20, 4, 30, 99, len(SYSTEM), OVERHEAD - len(SYSTEM) - ENVELOPE]
     )
 
 

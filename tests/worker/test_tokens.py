@@ -16,6 +16,7 @@ from worker.items import (
     UserText,
 )
 from worker.tokens import (
+    CALL_ENVELOPE,
     ENVELOPE,
     NEW_TOKENIZER,
     OLD_TOKENIZER,
@@ -43,7 +44,13 @@ ITEMS = st.one_of(
     st.builds(SystemText, TEXT),
     st.builds(UserText, TEXT),
     st.builds(AssistantText, TEXT, response=st.just("r")),
-    st.builds(Reasoning, TEXT, response=st.just("r"), model=TEXT, signature=TEXT),
+    st.builds(
+        Reasoning,
+        TEXT,
+        response=st.just("r"),
+        model=TEXT,
+        signature=st.integers(0, 2_000).map("s".__mul__),
+    ),
     st.builds(ToolCall, TEXT, TEXT, TEXT, response=st.just("r")),
     st.builds(ToolResult, TEXT, TEXT, content=st.none() | TEXT),
     st.builds(Opaque, TEXT, response=st.just("r")),
@@ -56,8 +63,12 @@ ITEMS = st.one_of(
         (SystemText("abc"), 3),
         (UserText("abc"), 3),
         (AssistantText("abc", response="r", extra="{}"), 5),
-        (Reasoning("abc", response="r", model="m", signature="defg"), 7),
-        (Reasoning("", response="r", model="m", redacted="hidden"), 6),
+        (Reasoning("abc", response="r", model="m", extra="{}"), 5),
+        # 1 304 characters of signature were 806 of reasoning, and 179 tokens
+        (Reasoning("", response="r", model="m", signature="s" * 1_304), 203),
+        (Reasoning("", response="r", model="m", redacted="s" * 1_304), 203),
+        (Reasoning("t" * 300, response="r", model="m", signature="s" * 1_304), 300),
+        (Reasoning("abc", response="r", model="m", signature="s" * 200), 3),
         (ToolCall("id", "bash", '{"a":1}', response="r"), 11),
         (ToolResult("id", "short", content="the whole text"), 14),
         (ToolResult("id", "short"), 5),
@@ -68,8 +79,11 @@ ITEMS = st.one_of(
     ],
 )
 def test_what_the_model_sees_of_an_item_is_counted(item: Item, tokens: int) -> None:
-    around = RESULT_ENVELOPE if isinstance(item, ToolResult) else ENVELOPE
-    assert count_item(item, Letters()) == around + tokens
+    around = {ToolResult: RESULT_ENVELOPE, ToolCall: CALL_ENVELOPE}
+
+    counted = count_item(item, Letters())
+
+    assert counted == around.get(type(item), ENVELOPE) + tokens
 
 
 def test_a_tool_counts_with_its_schema() -> None:

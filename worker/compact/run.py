@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from prompts import load
+from prompts import fill, load
 from tools.base import Spill, Tool
 from tools.scope import Scope
 from worker.api import ToolSpec
@@ -23,7 +23,6 @@ from worker.compact.ends import (
     end_of_turn,
     end_of_work,
 )
-from worker.compact.fill import fill
 from worker.compact.guard import InputGuard
 from worker.compact.history import Counted, WorkerHistory
 from worker.compact.quotes import check_quotes, quotable

@@ -28,6 +28,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "said"),
     [
         (["run", "--tpyo"], "unknown flag --tpyo"),
+        (["run", "--max-request=5", "x"], "did you mean --max-requests?"),
         (["run", "-x"], "unknown flag -x"),
         (["run", "--output=x"], "unknown flag --output=x"),
         (["run", "hi", "--output-format", "jsn"], "output-format"),

@@ -1,5 +1,7 @@
 """Ctrl-C, TERM and a reader that goes away leave a session that resumes."""
 
+import os
+import select
 import signal
 import subprocess
 from pathlib import Path
@@ -128,3 +130,35 @@ def test_a_reader_that_stops_reading_cannot_hold_up_a_signal(work: Path) -> None
         process.stderr.close()
         process.wait(timeout=30)
         assert process.returncode == 143
+
+
+def test_a_second_signal_ends_everything_at_once(work: Path) -> None:
+    # Two different ones: two of the same may come as one.
+    command = ["run", "go", "-q", "--output-format", "stream-json"]
+    stubborn = "trap '' TERM; echo $$ >pid; mkfifo go; echo >go; sleep 60"
+    (work / "stubborn.py").write_text(
+        "from tools.process import run\n"
+        "import os\nfrom pathlib import Path\n\n\n"
+        'async def bash(command: str) -> str:\n    """Run."""\n'
+        "    async def receive(data: bytes) -> None: ...\n"
+        f'    await run(["bash", "-c", {stubborn!r}], cwd=Path.cwd(),'
+        " env=os.environ, receive=receive)\n"
+        '    return "never"\n'
+    )
+    more = ["-c", "tools.builtin=[]", "-c", 'tools.python=["stubborn.py:bash"]']
+    with start([*command, *more], work) as process:
+        wait_for(process, b'"type":"tool_start"')
+        while not (work / "go").exists():
+            assert process.poll() is None
+        (work / "go").read_bytes()  # the command is there, and deaf to TERM
+        child = os.pidfd_open(int((work / "pid").read_text()))
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+    assert process.returncode in {130, 143}
+    ended, _, _ = select.select([child], [], [], 10)
+    os.close(child)
+    assert ended
+    (log,) = (work.parent / "sessions").glob("*.jsonl")
+    assert not any(isinstance(entry, RunEnd) for entry in read_log(log).entries)
