@@ -263,7 +263,11 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
 class CompactionStart(
     Entry, frozen=True, tag="compaction_start", omit_defaults=True, kw_only=True
 ):
-    """A compaction begins; exactly one Compaction or CompactionFailed follows."""
+    """A compaction begins; exactly one Compaction or CompactionFailed follows.
+
+    *in_a_row* is how often in a row, this time included, a run was over the limit
+    again before two further responses (pod/compaction/thrash.py).
+    """
 
     compaction_id: str
     reason: Reason
@@ -271,6 +275,7 @@ class CompactionStart(
     tokens_before: int
     threshold: int | None = None
     will_retry: bool = False
+    in_a_row: int = 0
 
 
 class Compaction(

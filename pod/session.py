@@ -196,7 +196,7 @@ class Session:
 
         Calls that began before the last compaction are not among those *begun*.
         """
-        return state(self.header, self.tree.path_in_memory(self.leaf))
+        return state(self.header, self.path_in_memory())
 
     def path_entries(self) -> list[AnyEntry]:
         """Return the entries from the root to the leaf.
@@ -204,6 +204,14 @@ class Session:
         Behind a compaction this reads the log. Raises LogFailed.
         """
         return self.tree.path(self.leaf)
+
+    def path_in_memory(self) -> list[AnyEntry]:
+        """Return what of the path is in memory; reads nothing.
+
+        All since the newest compaction's first kept entry, and before it the
+        kinds that are never let go of (pod.tree.HELD).
+        """
+        return self.tree.path_in_memory(self.leaf)
 
     def append(self, *entries: Known) -> tuple[Known, ...]:
         """Write entries, all or none; return them with seq, id, parent and at.

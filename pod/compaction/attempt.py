@@ -17,6 +17,7 @@ from pod.compaction.file_operations import file_details
 from pod.compaction.framing import directives_text, leading_items
 from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
 from pod.compaction.mechanical import mechanical_summary
+from pod.compaction.thrash import FORCED, thrash_of
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.verdict import Figures, Rejection, judge
 from pod.entries import (
@@ -85,7 +86,11 @@ class Attempt:
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
-        self._breaker = breaker_of(self._session.path_entries())
+        path = self._session.path_in_memory()
+        self._breaker = breaker_of(path)
+        self._thrash = thrash_of(path)
+        if job.reason in FORCED:
+            self._thrash = self._thrash.over_limit()
         self._attempts: list[str] = []
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()
@@ -110,6 +115,7 @@ class Attempt:
                 tokens_before=self._job.tokens,
                 threshold=self._job.limit,
                 will_retry=self._job.goes_on,
+                in_a_row=self._thrash.in_a_row,
             )
         )
         missed = _Missed("cancelled", "cancelled")

@@ -49,11 +49,15 @@ class Thrash(Struct, frozen=True):
 
 
 def thrash_of(path: Iterable[AnyEntry]) -> Thrash:
-    """Return how it stands after the entries of a path."""
+    """Return how it stands after the entries of a path.
+
+    It needs those since the last compaction, and the last start of a forced one:
+    that one tells what came before it.
+    """
     thrash = Thrash()
     for entry in path:
         if isinstance(entry, CompactionStart) and entry.reason in FORCED:
-            thrash = thrash.over_limit()
+            thrash = replace(thrash, in_a_row=entry.in_a_row)
         elif isinstance(entry, Compaction):
             thrash = thrash.compacted()
         elif isinstance(entry, UsageEntry) and entry.response:

@@ -72,7 +72,7 @@ class ContextWatch:
         limits = self.thresholds
         if not self._settings.enabled or limits is None:
             return
-        breaker = breaker_of(self._session.path_entries())
+        breaker = breaker_of(self._session.path_in_memory())
         if is_new_input and breaker.opened_at is not None:
             self._session.append(breaker.half_opened().as_entry())
         over = await self.occupancy.over(self._session.items, limits.post_run)
@@ -94,7 +94,7 @@ class ContextWatch:
         """Compact before a request of *tokens*; what ends the run where that fails."""
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
-        if thrash_of(self._session.path_entries()).over_limit().is_thrash:
+        if thrash_of(self._session.path_in_memory()).over_limit().is_thrash:
             return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
             reason=reason,
