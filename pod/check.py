@@ -5,15 +5,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pod.compaction.thresholds import (
-    Budgets,
-    admission_problem,
-    derive,
-    low_water_problem,
-)
+from pod.compaction.limits import budgets_of, thresholds_of
+from pod.compaction.thresholds import admission_problem, low_water_problem
 from pod.key_text import label
 from pod.manifest import (
-    CompactionTable,
     Manifest,
     ModelTable,
     PromptTable,
@@ -239,14 +234,7 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
         )
     if not table.enabled or (window is not None and model.max_tokens >= window):
         return
-    thresholds = derive(
-        compact_threshold=table.compact_threshold,
-        turn_threshold=table.turn_threshold,
-        window=window,
-        reserve_tokens=table.reserve_tokens,
-        max_tokens=model.max_tokens,
-        low_water=table.low_water,
-    )
+    thresholds = thresholds_of(table, window=window, max_tokens=model.max_tokens)
     if thresholds is None:
         return
     budgets = budgets_of(table, facts.overhead)
@@ -263,17 +251,6 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
         yield _error(f"compaction.{key}", problem)
     elif problem := low_water_problem(budgets, thresholds):
         yield _warning(f"compaction.{key}", problem)
-
-
-def budgets_of(table: CompactionTable, overhead: int) -> Budgets:
-    """Return the most the parts of a compacted context may take."""
-    return Budgets(
-        overhead=overhead,
-        retained=table.retained_tokens,
-        auto_read=table.auto_read_budget,
-        directives=table.directive_budget,
-        summary=table.summary_cap,
-    )
 
 
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:

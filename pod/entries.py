@@ -253,6 +253,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     summary_tokens: int = 0
     directive_tokens: int = 0
     auto_read_tokens: int = 0
+    reference_tokens: int = 0
     dropped_quotes: tuple[str, ...] = ()
     vanished_marks: tuple[str, ...] = ()
     worker_requests: int = 0
@@ -263,11 +264,7 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
 class CompactionStart(
     Entry, frozen=True, tag="compaction_start", omit_defaults=True, kw_only=True
 ):
-    """A compaction begins; exactly one Compaction or CompactionFailed follows.
-
-    *in_a_row* is how often in a row, this time included, a run was over the limit
-    again before two further responses (pod/compaction/thrash.py).
-    """
+    """A compaction begins; exactly one Compaction or CompactionFailed follows."""
 
     compaction_id: str
     reason: Reason
@@ -275,7 +272,6 @@ class CompactionStart(
     tokens_before: int
     threshold: int | None = None
     will_retry: bool = False
-    in_a_row: int = 0
 
 
 class Compaction(
@@ -339,8 +335,10 @@ class CompactionFailed(
     retryable: bool = False
     consecutive_failures: int = 0
     breaker_open: bool = False
+    attempts: tuple[str, ...] = ()
     usage: Usage = Usage()
     cost_usd: float | None = None
+    seconds: float = 0.0
 
 
 class BreakerChange(

@@ -9,7 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from pod.codec import to_ascii
-from pod.entries import AnyEntry, Unknown
+from pod.entries import (
+    AnyEntry,
+    Compaction,
+    CompactionFailed,
+    RunEnd,
+    Unknown,
+    UsageEntry,
+)
 from worker.events import Live
 
 PROTOCOL = "pod/1"
@@ -109,7 +116,23 @@ _encoder = msgspec.json.Encoder()
 
 
 def _fields(event: Event) -> dict[str, object]:
-    return msgspec.convert(msgspec.to_builtins(event), dict[str, object])
+    """Return *event*'s fields. Defaults are left out, as in the log, with two exceptions.
+
+    The result has all of its fields, for those who read nothing else; and a cost
+    that is not known is null wherever there could be one: no cost is another thing.
+    """
+    fields = msgspec.convert(msgspec.to_builtins(event), dict[str, object])
+    if isinstance(event, RunEnd):
+        for name in event.__struct_fields__:
+            if name not in NOT_IN_RESULT:
+                fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
+    if isinstance(event, UsageEntry | Compaction | CompactionFailed):
+        fields.setdefault("cost_usd", None)
+    return fields
+
+
+NOT_IN_RESULT = frozenset({"seq", "id", "parent", "at", "run"})
+"""Absent in a result that could not be written to the log."""
 
 
 EVENT_NAMES = {

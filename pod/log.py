@@ -68,6 +68,15 @@ def read_log(path: Path) -> Scan:
         os.close(fd)
 
 
+def read_undamaged(path: Path) -> tuple[Header, Scan]:
+    """Read a log that could be gone on with; no lock, no write.
+
+    Raises SessionDamaged, NotASession, NewerFormat, LogFailed.
+    """
+    found = read_log(path)
+    return _undamaged(found, path), found
+
+
 def read_entries(path: Path, ids: Collection[str]) -> dict[str, AnyEntry]:
     """Read single entries of a log, by their ids; one pass over the file.
 

@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from msgspec import Struct, structs
 
+from pod.compaction.cut import NoCut
 from pod.compaction.job import Outcome
+from pod.compaction.plan import Plan
 from pod.compaction.watch import ContextWatch
 from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
 from pod.entries import InputEntry, Mode, RunEnd, RunStart
@@ -33,7 +35,11 @@ class NothingToDo(Exception):
 
 
 class Stopped(Exception):
-    """A compaction was stopped by hand; *args* has why."""
+    """A compaction was stopped by hand; *why* says how."""
+
+    def __init__(self, why: Stop) -> None:
+        super().__init__(why)
+        self.why: Stop = why
 
 
 class Bounds(Struct, frozen=True):
@@ -191,19 +197,31 @@ class Pod:
     ) -> Outcome:
         """Compact the session now, on request. Not while a run is under way.
 
-        Raises RuntimeError during a run, LogFailed.
+        *instructions* go to the compact worker; *mode* takes the place of the
+        manifest's rungs. Returns what came of it: Done with the receipt, Skipped
+        where there is nothing to summarise, Failed with the history as it was.
+
+        Raises Stopped after stop(), RuntimeError during a run, LogFailed.
         """
         if self._is_running:
             raise RuntimeError("a Pod compacts between its runs")
         self._is_running = True
         try:
             with trio.CancelScope() as self._scope:
+                if self._stop is not None:
+                    self._scope.cancel()
                 return await self._watch.by_hand(
                     Spent(), instructions=instructions, mode=mode
                 )
             raise Stopped(self._stop or "cancelled")
         finally:
             self._is_running, self._scope, self._stop = False, None, None
+
+    async def plan(
+        self, *, instructions: str = "", mode: Mode | None = None
+    ) -> Plan | NoCut:
+        """Return how compact would begin. No model is asked, nothing is written."""
+        return await self._watch.plan(instructions=instructions, mode=mode)
 
     def _end(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from pod.compaction.breaker import breaker_of
-from pod.compaction.verdict import failure_message
+from pod.compaction.job import failure_text
 from pod.entries import (
     AnyEntry,
     CompactionFailed,
@@ -70,7 +70,7 @@ def close_compactions(
             run=start.run,
             compaction_id=start.compaction_id,
             code="crashed" if cause == "crashed" else "cancelled",
-            message=failure_message(start.reason, _COMPACTION_MESSAGES[cause]),
+            message=failure_text(start.reason, _COMPACTION_MESSAGES[cause]),
             consecutive_failures=breaker.failures,
             breaker_open=breaker.opened_at is not None,
         )

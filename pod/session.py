@@ -10,6 +10,8 @@ from typing import Self
 from msgspec.structs import replace
 
 from pod.clock import now
+from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.thrash import Thrash, thrash_of
 from pod.context import State, pending_inputs, state
 from pod.disk import Disk
 from pod.entries import (
@@ -26,7 +28,7 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.log import Durability, Log, NoLog, SessionLog, read_entries
+from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undamaged
 from pod.recovery import (
     Cause,
     close_compactions,
@@ -77,6 +79,10 @@ class Session:
         self._random = random or Random()
         self._view = View()
         self._revision = 0
+        self.breaker = Breaker()
+        """The compact worker's circuit breaker, as the path to the leaf left it."""
+        self.thrash = Thrash()
+        """How closely compactions follow each other on the path to the leaf."""
         self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
@@ -106,16 +112,23 @@ class Session:
         clock: Clock = now,
         random: Random | None = None,
         cause: Cause = "crashed",
+        kept: bool = True,
     ) -> Self:
         """Go on with a session; what a crash left undone is brought to its end.
 
         Calls without a result get one that says so, a run without an end gets
-        one, with *cause* as its reason: see *recovered*. Raises as
-        SessionLog.open does.
+        one, with *cause* as its reason: see *recovered*. Not *kept*, what is
+        appended stays in memory, and another process may have the session
+        open. Raises as SessionLog.open does.
         """
-        log, header, scan, notices = SessionLog.open(
-            path, durability=durability, disk=disk
-        )
+        log: Log = NoLog()
+        notices: tuple[str, ...] = ()
+        if kept:
+            log, header, scan, notices = SessionLog.open(
+                path, durability=durability, disk=disk
+            )
+        else:
+            header, scan = read_undamaged(path)
         try:
             session = cls(
                 header,
@@ -196,7 +209,15 @@ class Session:
 
         Calls that began before the last compaction are not among those *begun*.
         """
-        return state(self.header, self.path_in_memory())
+        return state(self.header, self.recent_entries())
+
+    def recent_entries(self) -> list[AnyEntry]:
+        """Return the path to the leaf as far as it is in memory, root first.
+
+        All from the last compaction's first kept entry on, and runs, changes of
+        model and prompt, and the breaker's from before.
+        """
+        return self.tree.path_in_memory(self.leaf)
 
     def path_entries(self) -> list[AnyEntry]:
         """Return the entries from the root to the leaf.
@@ -204,14 +225,6 @@ class Session:
         Behind a compaction this reads the log. Raises LogFailed.
         """
         return self.tree.path(self.leaf)
-
-    def path_in_memory(self) -> list[AnyEntry]:
-        """Return what of the path is in memory; reads nothing.
-
-        All since the newest compaction's first kept entry, and before it the
-        kinds that are never let go of (pod.tree.HELD).
-        """
-        return self.tree.path_in_memory(self.leaf)
 
     def append(self, *entries: Known) -> tuple[Known, ...]:
         """Write entries, all or none; return them with seq, id, parent and at.
@@ -323,6 +336,8 @@ class Session:
             self.on_entry(entry)
 
     def _see(self, entry: Known) -> None:
+        self.breaker = self.breaker.after(entry)
+        self.thrash = self.thrash.after(entry)
         before = self._view.items
         self._view.add(entry)
         if self._view.items is not before:
@@ -333,6 +348,7 @@ class Session:
     def _rebuild(self) -> None:
         path = self.path_entries()
         self._view = View(path)
+        self.breaker, self.thrash = breaker_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
         self._pending = {

@@ -3,12 +3,10 @@
 import os
 import platform
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
-    contextmanager,
-    suppress,
 )
 from decimal import Decimal
 from math import ceil
@@ -20,23 +18,22 @@ from msgspec import Raw, Struct
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.compaction.compactor import Tell
+from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
-from pod.disk import make_folder
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
-from pod.load_manifest import Loaded, resolved, system_text
+from pod.load_manifest import Loaded, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.open_tools import open_scope, open_tools
 from pod.path_text import path_text
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from pod.store import Store
 from pod.version import VERSION
 from prompts import load
-from tools import file_tools
 from tools.base import Tool
-from tools.bash import Bash
 from tools.scope import Scope
 from tools.spill import SpillFolder
 from tools.text import clean
@@ -52,7 +49,7 @@ from worker.model import Model
 from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
 from worker.scripted import ScriptedClient
-from worker.tokens import factor_for
+from worker.tokens import count_tool, factor_for, tool_bytes
 from worker.usage import Usage
 from worker.wire import Cache
 
@@ -84,8 +81,8 @@ class Parts(Struct, frozen=True):
 
         Raises SetupError for a tool that cannot be had.
         """
-        with open_scope(self, session.files) as scope:
-            tools = open_tools(self, scope)
+        with open_scope(self.loaded, self.cwd, session.files) as scope:
+            tools = open_tools(self.loaded, self.cwd, scope)
             async with self.open_client() as client:
                 yield Opened(_setup(self, client, tools, session), scope)
 
@@ -107,6 +104,7 @@ def open_pod(
 ) -> Pod:
     """Return the Pod of *session*. *tell* hears its live events."""
     table, files = parts.manifest.compaction, files_of(session)
+    refuse_limits(parts, opened.setup)
     worker_model = parts.model
     if table.worker_model is not None:
         worker_model = model_of(parts.manifest, table.worker_model)
@@ -130,6 +128,29 @@ def open_pod(
     )
 
 
+def refuse_limits(parts: Parts, setup: Setup) -> None:
+    """Raise SetupError where compactions could not work with the manifest's figures.
+
+    What the system prompt and the tools take is counted only where their bytes
+    do not prove that there is room.
+    """
+    table, model = parts.manifest.compaction, parts.model
+    factor = factor_for(model.id)
+    at_most = ceil(_overhead_bytes(setup) * factor)
+    if limits_problem(table, model, at_most) is None:
+        return
+    counter = setup.counter
+    tokens = counter.count(setup.system) + sum(
+        count_tool(spec, counter) for spec in setup.specs
+    )
+    if problem := limits_problem(table, model, ceil(tokens * factor)):
+        raise SetupError(f"[compaction] {problem}")
+
+
+def _overhead_bytes(setup: Setup) -> int:
+    return len(setup.system.encode()) + sum(map(tool_bytes, setup.specs))
+
+
 def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -> Parts:
     """Check *loaded* against the world and put together what it stands for.
 
@@ -141,7 +162,7 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
     model = model_of(manifest)
     store = Store(loaded.session_dir)
     refuse_errors(loaded, cwd, store, model)
-    system = system_text(loaded, f"{load('system')}\n\n{surroundings(cwd)}")
+    system = system_prompt(loaded, cwd)
     return Parts(
         loaded=loaded,
         cwd=cwd,
@@ -183,6 +204,11 @@ def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None
     errors = [f for f in findings if f.level == "error"]
     if errors:
         raise ManifestError([finding_line(f, loaded.sources) for f in errors])
+
+
+def system_prompt(loaded: Loaded, cwd: Path) -> str:
+    """Return the system prompt that a new session gets. Raises ManifestError."""
+    return system_text(loaded, f"{load('system')}\n\n{surroundings(cwd)}")
 
 
 def surroundings(cwd: Path) -> str:
@@ -237,78 +263,22 @@ def scripted_policy(name: str) -> Policy:
     if kind == "echo" and (times.isdecimal() or not times):
         return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
     if name == "survey":
-        from pod.survey import Survey
+        from pod.survey import survey
 
-        return Survey()
+        return survey()
     raise SetupError(
         f'[model] id = "{name}": with provider = "scripted" it names a policy,'
         ' "echo" or "survey" ("echo:20" calls bash twenty times)'
     )
 
 
-@contextmanager
-def open_scope(parts: Parts, spill: Path) -> Iterator[Scope]:
-    """Open the manifest's roots, and *spill* for reading the long outputs in it.
-
-    Raises SetupError for a root that is no folder.
-    """
-    permissions = parts.manifest.permissions
-    make_folder(spill)
-    try:
-        scope = Scope(
-            read_roots=[
-                *(resolved(root, parts.cwd) for root in permissions.read_roots),
-                spill,
-            ],
-            write_roots=[resolved(root, parts.cwd) for root in permissions.write_roots],
-            cwd=parts.cwd,
-        )
-    except OSError as error:
-        raise SetupError(
-            f"[permissions] a root cannot be opened: {error.filename}: {error.strerror}"
-        ) from error
-    try:
-        yield scope
-    finally:
-        scope.close()
-        with suppress(OSError):  # not empty: something was spilled
-            spill.rmdir()
-
-
-def open_tools(parts: Parts, scope: Scope) -> list[Tool]:
-    """Return the manifest's tools, the file tools within *scope*.
-
-    Raises SetupError for a Python function that cannot be loaded, or a name
-    that two tools have.
-    """
-    manifest = parts.manifest
-    tools: list[Tool] = list(file_tools(scope, manifest.tools.builtin))
-    if "bash" in manifest.tools.builtin:
-        tools.append(Bash(parts.cwd, default_timeout=manifest.tools.bash_timeout))
-    tools += _python_tools(parts)
-    names = [tool.name for tool in tools]
-    for name in names:
-        if names.count(name) > 1:
-            raise SetupError(
-                f"two tools are called {name!r}: rename the function in [tools] python,"
-                " or leave the other out of [tools] builtin"
-            )
-    return tools
-
-
-def _python_tools(parts: Parts) -> list[Tool]:
-    specs: Sequence[str] = parts.manifest.tools.python
-    if not specs:
-        return []
-    from tools.python_function import FunctionError, load as load_function
-
-    tools: list[Tool] = []
-    for spec in specs:
-        try:
-            tools.append(load_function(spec, parts.loaded.folder))
-        except FunctionError as error:
-            raise SetupError(f"[tools] python: {error}") from error
-    return tools
+def spec_of(tool: Tool) -> ToolSpec:
+    """Return *tool* as a model is told of it."""
+    return ToolSpec(
+        name=tool.name,
+        description=tool.description,
+        input_schema=Raw(tool.parameters),
+    )
 
 
 def _setup(

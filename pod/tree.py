@@ -23,12 +23,8 @@ from pod.entries import (
     SessionInfo,
 )
 
-HELD = (
-    *(RunStart, RunEnd, ModelChange, PromptChange, Label, Leaf),
-    *(BreakerChange, CompactionStart),
-)
-"""Kinds that are never let go of: small, and state(), the breaker and the thrash
-count need them."""
+HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
+"""Kinds that are never let go of: small, and state() and the breaker need them."""
 
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
 """Reads entries again, by their ids. Raises LogFailed."""

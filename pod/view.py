@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.compaction.framing import framed, leading_items
+from pod.compaction.framing import leading_items
 from pod.entries import (
     AnyEntry,
     BreakerChange,
@@ -31,6 +31,7 @@ from pod.entries import (
     Unknown,
     UsageEntry,
 )
+from prompts import fill
 from worker.items import (
     AssistantText,
     Item,
@@ -107,7 +108,7 @@ class View:
             case ItemEntry(item=item):
                 self._show(entry.id, item)
             case CustomMessage(kind=kind, text=text):
-                text = framed("custom_message", kind=kind, text=text)
+                text = fill("custom_message", kind=kind, text=text)
                 self._show(entry.id, SystemText(text))
             case Compaction():
                 self._compact(entry)

@@ -8,6 +8,7 @@ generators to the collector and do not notice a stream that ends half-way.
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote
@@ -19,7 +20,7 @@ from msgspec import Struct
 from worker.api import Request
 from worker.body import CLOSE_SECONDS, Body
 from worker.client import Delta, Failure, ProviderError, Response
-from worker.encode import encode_count, encode_request
+from worker.encode import Encoded, encode_count, encode_request
 from worker.failures import classify, reread
 from worker.stream import Fold
 from worker.transport_errors import failure_of
@@ -82,6 +83,7 @@ class AnthropicClient:
         self._idle = idle_timeout
         self._transport = transport
         self._opened: AsyncAnthropic | None = None
+        self._sent = Encoded()
 
     async def __aenter__(self) -> Self:
         """Import the SDK, which takes a second, and build its client.
@@ -114,7 +116,7 @@ class AnthropicClient:
         self, request: Request, on_delta: Callable[[Delta], None]
     ) -> Response:
         """Send *request* and fold its event stream. Raises ProviderError."""
-        body = _encoded(encode_request, request)
+        body = _encoded(partial(encode_request, encoded=self._sent), request)
         response = await self._send("/v1/messages", body, request.betas)
         fold = Fold(request_id=response.headers.get("request-id"))
         stream = Body(response, self._idle)

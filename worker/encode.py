@@ -4,6 +4,8 @@ A client sends what ``encode_request`` gives; the loopback server and the
 policies behind it read it with ``decode_request``.
 """
 
+from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Literal
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError, json
@@ -67,13 +69,42 @@ _BLOCKS: dict[str, type[api.Block]] = {
 }
 
 
-def encode_request(request: api.Request, *, stream: bool = True) -> bytes:
+class Encoded:
+    """The bytes of the last request's messages; those of the next are mostly the same.
+
+    A message counts as known where it is the very object that stood there.
+    """
+
+    def __init__(self) -> None:
+        self._messages: Sequence[api.Message] = ()
+        self._bytes: list[bytes] = []
+
+    def messages(self, messages: Sequence[api.Message]) -> list[bytes]:
+        """Return the bytes of each message."""
+        # A message more, or one that is another one, is encoded; see zip().
+        self._bytes = [
+            known if message is before else _message(message)
+            for message, before, known in zip(
+                messages,
+                chain(self._messages, repeat(None)),
+                chain(self._bytes, repeat(b"")),
+                strict=False,
+            )
+        ]
+        self._messages = messages
+        return self._bytes
+
+
+def encode_request(
+    request: api.Request, *, stream: bool = True, encoded: Encoded | None = None
+) -> bytes:
     """Return the JSON body that asks for an answer.
 
-    The betas are a header and not in it. Raises UnicodeEncodeError for text
+    The betas are a header and not in it. *encoded*, of the request before,
+    saves encoding again what was in that. Raises UnicodeEncodeError for text
     with lone surrogates.
     """
-    return json.encode(_body(request, max_tokens=request.max_tokens, stream=stream))
+    return _body(request, encoded, max_tokens=request.max_tokens, stream=stream)
 
 
 def encode_count(request: api.Request) -> bytes:
@@ -81,11 +112,17 @@ def encode_count(request: api.Request) -> bytes:
 
     That endpoint takes neither max_tokens nor stream nor temperature.
     """
-    return json.encode(_body(request, max_tokens=UNSET, stream=False))
+    return _body(request, None, max_tokens=UNSET, stream=False)
 
 
-def _body(request: api.Request, *, max_tokens: int | UnsetType, stream: bool) -> _Body:
-    return _Body(
+def _body(
+    request: api.Request,
+    encoded: Encoded | None,
+    *,
+    max_tokens: int | UnsetType,
+    stream: bool,
+) -> bytes:
+    body = _Body(
         model=request.model,
         max_tokens=max_tokens,
         stream=stream,
@@ -97,11 +134,16 @@ def _body(request: api.Request, *, max_tokens: int | UnsetType, stream: bool) ->
             for tool in request.tools
         ),
         system=[_encode_block(block) for block in request.system] or "",
-        messages=[
-            _Message(message.role, [_encode_block(block) for block in message.content])
-            for message in request.messages
-        ],
+        messages=[],
     )
+    messages = (encoded or Encoded()).messages(request.messages)
+    head = json.encode(body).removesuffix(b"]}")
+    return b"".join([head, b",".join(messages), b"]}"])
+
+
+def _message(message: api.Message) -> bytes:
+    blocks = [_encode_block(block) for block in message.content]
+    return json.encode(_Message(message.role, blocks))
 
 
 def _encode_block(block: api.Block) -> Raw:

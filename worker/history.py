@@ -137,10 +137,12 @@ def unique_calls(
     return tuple(fresh)
 
 
-def stretches(items: Sequence[Item]) -> Iterator[tuple[int, int]]:
-    """Give [start, end) of each response, and of every other item by itself."""
-    start = 0
-    for index in range(1, len(items) + 1):
+def stretches(items: Sequence[Item], start: int = 0) -> Iterator[tuple[int, int]]:
+    """Give [start, end) of each response, and of every other item by itself.
+
+    Only of those from *start* on, where one begins.
+    """
+    for index in range(start + 1, len(items) + 1):
         if index == len(items) or not _is_one_response(items[start], items[index]):
             yield start, index
             start = index

@@ -37,8 +37,8 @@ from worker.overflow import hidden_overflow
 from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
-from worker.validate import problems
-from worker.wire import Cache, items_of, to_request
+from worker.validate import Checked, problems
+from worker.wire import Cache, Memory, items_of, to_request
 
 MAX_CONTINUATIONS = 3
 """How often in a row an answer that was cut off, paused or empty is gone on with
@@ -163,6 +163,8 @@ class _Turn:
         self._media = Media()
         self._taken: set[str] = set()
         self._scanned = 0
+        self._memory = Memory()
+        self._checked = Checked()
         self._has_warned = False
 
     async def ask(self) -> Answer:
@@ -211,8 +213,9 @@ class _Turn:
             max_tokens=min(room.max_tokens, self._most_output),
             media=self._media,
             previous_length=self._previous_length,
+            memory=self._memory,
         )
-        if wrong := problems(request, model=setup.model):
+        if wrong := problems(request, model=setup.model, checked=self._checked):
             raise ProviderError(
                 Failure(
                     kind="invalid",

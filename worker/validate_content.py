@@ -63,17 +63,32 @@ Turn = tuple[str, Sequence[Seen]]
 REASONING = {"thinking", "redacted_thinking"}
 
 
-def content_problems(
-    request: Request, turns: Sequence[Turn], model: Model
-) -> Iterator[str]:
-    """Give what is wrong with *request* apart from the order of its messages."""
-    yield from _texts(request, turns)
+def request_problems(request: Request, model: Model) -> Iterator[str]:
+    """Give what is wrong with *request* apart from its messages."""
+    for at, block in enumerate(request.system):
+        if not block.text.strip():
+            yield f"system.{at}: text must contain more than white space"
+        if _is_broken(block.text):
+            yield f"system.{at}: a lone surrogate or a NUL"
     yield from _limits(request, model)
     yield from _tools(request)
-    yield from _names(turns)
-    yield from _breakpoints(request, turns)
-    yield from _media(request.messages, model)
-    yield from _unicode(request)
+
+
+def message_problems(at: int, message: Message, turn: Turn) -> Iterator[str]:
+    """Give what is wrong with message number *at* by itself, whatever its place."""
+    for number, (block, as_read) in enumerate(
+        zip(message.content, turn[1], strict=True)
+    ):
+        where = f"messages.{at}.content.{number}"
+        yield from _text(where, block, as_read)
+        yield from _names(where, as_read)
+        yield from _pictures(where, block)
+        if isinstance(block, ToolUse) and not _is_object(block.input):
+            yield f"{where}: input is no JSON object"
+        if any(map(_is_broken, _strings(block))) or any(
+            map(_has_bad_escape, _raws(block))
+        ):
+            yield f"{where}: a lone surrogate or a NUL"
 
 
 def seen(block: object) -> Seen:
@@ -122,25 +137,13 @@ def _seen_opaque(block: Opaque) -> Seen:
         return Seen("")
 
 
-def _texts(request: Request, turns: Sequence[Turn]) -> Iterator[str]:
-    for at, block in enumerate(request.system):
-        if not block.text.strip():
-            yield f"system.{at}: text must contain more than white space"
-    for where, kind, text in _shown(request, turns):
-        if kind == "text" and not text.strip():
-            yield f"{where}: text must contain more than white space"
-
-
-def _shown(request: Request, turns: Sequence[Turn]) -> Iterator[tuple[str, str, str]]:
-    for at, (_, blocks) in enumerate(turns):
-        for number, seen in enumerate(blocks):
-            where = f"messages.{at}.content.{number}"
-            yield where, seen.type, seen.text
-            block = request.messages[at].content[number]
-            if isinstance(block, ToolResult):
-                for inner, part in enumerate(block.content):
-                    if isinstance(part, Text):
-                        yield f"{where}.content.{inner}", "text", part.text
+def _text(where: str, block: object, as_read: Seen) -> Iterator[str]:
+    if as_read.type == "text" and not as_read.text.strip():
+        yield f"{where}: text must contain more than white space"
+    if isinstance(block, ToolResult):
+        for inner, part in enumerate(block.content):
+            if isinstance(part, Text) and not part.text.strip():
+                yield f"{where}.content.{inner}: text must contain more than white space"
 
 
 def _limits(request: Request, model: Model) -> Iterator[str]:
@@ -165,16 +168,11 @@ def _tools(request: Request) -> Iterator[str]:
             yield f"tools.{at}: the name {tool.name!r} does not match {_NAME.pattern}"
         if not _is_object(tool.input_schema):
             yield f"tools.{at}: input_schema is no JSON object"
+        if _is_broken(tool.description):
+            yield f"tools: a lone surrogate or a NUL in what {tool.name} says"
     for name, count in Counter(tool.name for tool in request.tools).items():
         if count > 1:
             yield f"tools: names must be unique, but {name!r} is not"
-    blocks = [block for message in request.messages for block in message.content]
-    if not request.tools and any(isinstance(b, ToolUse | ToolResult) for b in blocks):
-        yield "tools: must be defined where messages have tool_use or tool_result"
-    for at, message in enumerate(request.messages):
-        for number, block in enumerate(message.content):
-            if isinstance(block, ToolUse) and not _is_object(block.input):
-                yield f"messages.{at}.content.{number}: input is no JSON object"
 
 
 def _is_object(raw: msgspec.Raw) -> bool:
@@ -184,24 +182,34 @@ def _is_object(raw: msgspec.Raw) -> bool:
         return False
 
 
-def _names(turns: Sequence[Turn]) -> Iterator[str]:
-    for at, (_, blocks) in enumerate(turns):
-        for number, block in enumerate(blocks):
-            where = f"messages.{at}.content.{number}"
-            if block.type == "tool_use" and not _ID.fullmatch(block.id):
-                yield f"{where}: the id {block.id!r} does not match {_ID.pattern}"
-            if block.type == "tool_use" and not _NAME.fullmatch(block.name):
-                yield f"{where}: the name {block.name!r} does not match {_NAME.pattern}"
+def _names(where: str, block: Seen) -> Iterator[str]:
+    if block.type != "tool_use":
+        return
+    if not _ID.fullmatch(block.id):
+        yield f"{where}: the id {block.id!r} does not match {_ID.pattern}"
+    if not _NAME.fullmatch(block.name):
+        yield f"{where}: the name {block.name!r} does not match {_NAME.pattern}"
 
 
-def _breakpoints(request: Request, turns: Sequence[Turn]) -> Iterator[str]:
+def is_marked(message: Message) -> bool:
+    """Whether a cache breakpoint stands in *message*."""
+    return any(seen(block).cache_control is not UNSET for block in message.content)
+
+
+def mark_problems(
+    system: Sequence[Text], turns: Sequence[Turn], first: int
+) -> Iterator[str]:
+    """Give what is wrong with the cache breakpoints.
+
+    *turns* are messages from number *first* on; there is none in those before.
+    """
     marks = [
         (f"system.{at}", "text", block.text, block.cache_control)
-        for at, block in enumerate(request.system)
+        for at, block in enumerate(system)
     ]
     marks += [
         (f"messages.{at}.content.{number}", block.type, block.text, block.cache_control)
-        for at, (_, blocks) in enumerate(turns)
+        for at, (_, blocks) in enumerate(turns, first)
         for number, block in enumerate(blocks)
     ]
     short = False
@@ -221,24 +229,14 @@ def _breakpoints(request: Request, turns: Sequence[Turn]) -> Iterator[str]:
         yield f"cache_control: {count} blocks have it, {MAX_BREAKPOINTS} may"
 
 
-def _media(messages: Sequence[Message], model: Model) -> Iterator[str]:
-    count = size = 0
-    for at, message in enumerate(messages):
-        for number, block in enumerate(message.content):
-            where = f"messages.{at}.content.{number}"
-            inner = block.content if isinstance(block, ToolResult) else (block,)
-            images = [part for part in inner if isinstance(part, Image)]
-            if images and isinstance(block, ToolResult) and block.is_error:
-                yield f"{where}: all content must be text if is_error is true"
-            if isinstance(block, ToolResult) and block.is_error and not block.content:
-                yield f"{where}: content cannot be empty if is_error is true"
-            for image in images:
-                count += 1
-                size += len(image.source.data)
-                if image.source.media_type not in _MEDIA_TYPES:
-                    yield f"{where}: media type {image.source.media_type!r}"
-                if not 0 < len(image.source.data) <= MAX_IMAGE_BYTES:
-                    yield f"{where}: an image of {len(image.source.data)} bytes"
+def images_of(block: object) -> list[Image]:
+    """Return the images in *block*."""
+    inner = block.content if isinstance(block, ToolResult) else (block,)
+    return [part for part in inner if isinstance(part, Image)]
+
+
+def media_problems(count: int, size: int, model: Model) -> Iterator[str]:
+    """Give what is wrong with *count* images of *size* base64 bytes together."""
     is_large = model.window is not None and model.window > 200_000
     most = MAX_IMAGES_LARGE if is_large else MAX_IMAGES
     if count > most:
@@ -247,18 +245,18 @@ def _media(messages: Sequence[Message], model: Model) -> Iterator[str]:
         yield f"messages: {size} bytes of images, {MAX_MEDIA_BYTES} may be sent"
 
 
-def _unicode(request: Request) -> Iterator[str]:
-    for number, text in enumerate(request.system):
-        if _is_broken(text.text):
-            yield f"system.{number}: a lone surrogate or a NUL"
-    for tool in request.tools:
-        if _is_broken(tool.description):
-            yield f"tools: a lone surrogate or a NUL in what {tool.name} says"
-    for at, message in enumerate(request.messages):
-        for number, block in enumerate(message.content):
-            texts = any(map(_is_broken, _strings(block)))
-            if texts or any(map(_has_bad_escape, _raws(block))):
-                yield f"messages.{at}.content.{number}: a lone surrogate or a NUL"
+def _pictures(where: str, block: object) -> Iterator[str]:
+    images = images_of(block)
+    if isinstance(block, ToolResult) and block.is_error:
+        if images:
+            yield f"{where}: all content must be text if is_error is true"
+        if not block.content:
+            yield f"{where}: content cannot be empty if is_error is true"
+    for image in images:
+        if image.source.media_type not in _MEDIA_TYPES:
+            yield f"{where}: media type {image.source.media_type!r}"
+        if not 0 < len(image.source.data) <= MAX_IMAGE_BYTES:
+            yield f"{where}: an image of {len(image.source.data)} bytes"
 
 
 def _is_broken(text: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from pod.cli.options import Options, OutputFormat
+from pod.cli.options import Mode, Options, OutputFormat
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -167,6 +167,59 @@ def run(
 
 
 @app.command
+def compact(
+    session: str,
+    /,
+    *,
+    instructions: Annotated[
+        str, Parameter(help="What the summary should look at in particular.")
+    ] = "",
+    mode: Annotated[
+        Mode | None,
+        Parameter(
+            help="Only this way; without it the manifest's, one after the other."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Show what would be done: no model is asked, nothing is written.",
+        ),
+    ] = False,
+    refresh_prompt: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Take the manifest's system prompt in place of the session's own.",
+        ),
+    ] = False,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    quiet: Quiet = False,
+) -> int:
+    """Replace the older part of a session's context by a summary, now.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.compact import run_compact
+
+    options = Options(
+        manifest=manifest,
+        settings=settings,
+        cd=cd,
+        resume=session,
+        refresh_prompt=refresh_prompt,
+        quiet=quiet,
+    )
+    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+
+
+@app.command
 def demo(
     folder: Path | None = None,
     /,
@@ -254,6 +307,12 @@ def show(
     manifest: ManifestPath = None,
     settings: Settings = (),
     cd: Folder = None,
+    compaction: Annotated[
+        int | None,
+        Parameter(
+            help="Only the receipt of this compaction: 1 is the first, failed ones count."
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Show what is in a session.
@@ -265,7 +324,14 @@ def show(
     """
     from pod.cli.sessions import show_one
 
-    return show_one(session, manifest, settings=settings, cd=cd, as_json=json)
+    return show_one(
+        session,
+        manifest,
+        settings=settings,
+        cd=cd,
+        compaction=compaction,
+        as_json=json,
+    )
 
 
 @session_app.command

@@ -12,16 +12,17 @@ from pod.cli.demo_report import Place, place_of, takes_files
 from pod.cli.failing import UsageError
 from pod.cli.options import Options
 from pod.cli.output import Output
+from pod.cli.receipts import done_line, failed_line
 from pod.cli.run import run_parts
 from pod.cli.streams import kept_for_results, write_result
-from pod.entries import RunEnd
+from pod.entries import AnyEntry, Compaction, CompactionFailed, RunEnd
 from pod.exits import Exit
 from pod.load_manifest import Loaded
 from pod.merge import merge
 from pod.session import Session
 from pod.setup import assemble
 from pod.store import default_folder
-from pod.survey import Survey
+from pod.survey import survey
 from pod.survey.task import Task, prompt_for
 from pod.toml_text import quoted
 from worker.client import Client, OpenClient
@@ -30,7 +31,19 @@ WINDOW = 1_000_000
 """Tokens. What the survey reads at most has room in it; so large are real ones, too."""
 
 MOST_REQUESTS = 400
-"""Ten times what a survey takes: it ends by itself, and must not go on for ever."""
+"""Several times what a survey takes: it ends by itself, and must not go on for ever."""
+
+TURN_THRESHOLD = 50_000
+"""Tokens. Low enough that a survey is compacted several times, high enough that what
+it has to see at once, the list of files and a batch of them, has room."""
+COMPACTION = (
+    f"compaction.turn_threshold={TURN_THRESHOLD}",
+    "compaction.retained_tokens=4_000",
+    "compaction.auto_read_budget=2_000",
+    "compaction.summary_target=1_000",
+    "compaction.summary_cap=2_000",
+    "compaction.overview_tokens=4_000",
+)
 
 API_KEY = "loopback"
 HTTP_MODEL = "claude-survey"
@@ -97,6 +110,7 @@ def _settings(folder: Path, report: Place, *, http: bool) -> tuple[str, ...]:
     return (
         *model,
         f"model.context_window={WINDOW}",
+        *COMPACTION,
         f"limits.max_requests={MOST_REQUESTS}",
         'permissions.read_roots=["."]',
         f"permissions.write_roots=[{quoted(root)}]",
@@ -120,7 +134,7 @@ async def _run(demo: _Demo, http: bool, quiet: bool) -> int:
             return await run_parts(parts, options, demo.prompt, output)
         from worker.loopback.server import serve
 
-        async with serve(Survey(), window=WINDOW, api_key=API_KEY) as server:
+        async with serve(survey(), window=WINDOW, api_key=API_KEY) as server:
             parts = assemble(demo.loaded, demo.folder, _client_of(server.base_url))
             demo.report.clear()
             return await run_parts(parts, options, demo.prompt, output)
@@ -144,6 +158,14 @@ class _DemoOutput(Output):
         super().__init__(options, stdout)
         self._demo = demo
         self._http = http
+        self._receipts: list[str] = []
+
+    def entry(self, entry: AnyEntry) -> None:
+        super().entry(entry)
+        if isinstance(entry, Compaction):
+            self._receipts.append(done_line(entry))
+        elif isinstance(entry, CompactionFailed):
+            self._receipts.append(f"failed: {failed_line(entry)}")
 
     def finish(self, end: RunEnd, session: Session) -> int:
         is_done = end.outcome == "finished"
@@ -174,7 +196,17 @@ class _DemoOutput(Output):
                 f"Tokens   {usage.prompt:,} in ({usage.cache_read:,} of them cached),"
                 f" {usage.output:,} out; played by {way}, nothing was paid\n"
             ),
+            *self._compactions(),
             f"Session  {self._whereabouts(session)}\n",
+        ]
+
+    def _compactions(self) -> list[str]:
+        if not self._receipts:
+            stayed = f"the context stayed under {TURN_THRESHOLD:,} tokens"
+            return [f"Compact  not once: {stayed}\n"]
+        return [
+            f"Compact  {number}: {receipt}\n"
+            for number, receipt in enumerate(self._receipts, 1)
         ]
 
     def _whereabouts(self, session: Session) -> str:

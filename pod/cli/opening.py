@@ -21,13 +21,17 @@ from pod.tree import Tree, fork
 
 
 class Choice(Struct, frozen=True):
-    """What was asked for. *resume* is an id or a part of one."""
+    """What was asked for. *resume* is an id or a part of one.
+
+    With *look* an old session is only looked at: nothing is written to it.
+    """
 
     resume: str | None = None
     newest: bool = False
     fork: bool = False
     ephemeral: bool = False
     refresh_prompt: bool = False
+    look: bool = False
 
 
 @contextmanager
@@ -66,7 +70,7 @@ def open_session(
 def _opened(choice: Choice, parts: Parts, source: Path | None) -> Session:
     durability = parts.manifest.session.durability
     if source is not None and not choice.fork:
-        return Session.open(source, durability=durability)
+        return Session.open(source, durability=durability, kept=not choice.look)
     if source is not None:
         return _forked(choice, parts, source)
     id = parts.store.new_id()

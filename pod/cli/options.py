@@ -5,6 +5,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pod.entries import Mode as Mode
+
 OutputFormat = Literal["text", "json", "stream-json"]
 
 

@@ -7,8 +7,19 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from pod.entries import ItemEntry, Notice, RunEnd, RunStart, UsageEntry
-from pod.events import Event
+from pod.cli.receipts import done_line, failed_line, prune_line, start_line
+from pod.entries import (
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
+    ItemEntry,
+    Notice,
+    Prune,
+    RunEnd,
+    RunStart,
+    UsageEntry,
+)
+from pod.events import CompactProgress, CompactSkipped, Event
 from tools.text import short_line
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, ToolCall, ToolResult
@@ -56,6 +67,19 @@ class Progress:
                     f" in {event.wait:.1f} s",
                     "yellow",
                 )
+            case CompactionStart():
+                self._say(f"⇣ {start_line(event)}", "magenta")
+                self._now("compacting")
+            case CompactProgress():
+                self._now(_progress(event))
+            case Compaction():
+                self._say(f"⇣ {done_line(event)}", "magenta")
+            case CompactionFailed():
+                self._say(f"✗ compaction failed: {failed_line(event)}", "yellow")
+            case Prune():
+                self._say(f"⇣ {prune_line(event)}", "magenta")
+            case CompactSkipped():
+                self._say(f"! not compacted: {event.message}", "yellow")
             case Warning() | Notice():
                 self._warn(event.message)
             case RunStart():
@@ -117,6 +141,16 @@ class Progress:
         self._console.print(
             Text(f"! {short_line(text, 400)}", "yellow"), soft_wrap=True
         )
+
+
+def _progress(event: CompactProgress) -> str:
+    written = ", the summary is written" if event.has_summary else ""
+    return (
+        f"compacting: {event.requests} requests,"
+        f" {event.worker_input_tokens:,} tokens of input, marks"
+        f" {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
+        f" {event.references} references{written}"
+    )
 
 
 def _call(call: ToolCall) -> str:

@@ -130,7 +130,7 @@ async def run_parts(
 async def _run(agent: Pod, output: Output, prompt: str | None) -> RunEnd:
     with output.shown():
         async with trio.open_nursery() as nursery:
-            await nursery.start(_watch_signals, agent)
+            await nursery.start(watch_signals, agent)
             nursery.start_soon(output.write, agent)
             try:
                 end = await agent.run(prompt)
@@ -142,7 +142,7 @@ async def _run(agent: Pod, output: Output, prompt: str | None) -> RunEnd:
     return end
 
 
-async def _watch_signals(
+async def watch_signals(
     agent: Pod, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Stop the run at the first signal, the process at the second."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from pod.cli.folder import working_folder
+from pod.cli.receipts import Told, chosen, compactions, event_line, receipt_lines
 from pod.cli.streams import give, say
 from pod.entries import (
     AnyEntry,
@@ -131,19 +132,29 @@ def show_one(
     *,
     settings: tuple[str, ...],
     cd: Path | None,
+    compaction: int | None,
     as_json: bool,
 ) -> int:
-    """Print what a session consists of; as JSON the same events its run gave."""
+    """Print what a session consists of; as JSON the same events its run gave.
+
+    With *compaction* only the receipt of that one, or its events. Raises
+    UsageError where there is none of that number.
+    """
     cwd = working_folder(cd)
     path = _store(manifest, settings, cwd).find(session)
     scan = read_log(path)
+    told = compactions(scan.entries)
+    if compaction is not None:
+        one = chosen([*told.values()], compaction, path.stem)
+        _print_compaction(one, path, of=len(told), as_json=as_json)
+        return Exit.DONE
     if as_json:
         for entry in scan.entries:
             give(line(entry, session=path.stem).decode())
         return Exit.DONE
     _print_head(path, scan)
     for entry in scan.entries:
-        if text := entry_line(entry):
+        if text := entry_line(entry) or event_line(entry, told):
             give(f"{entry.seq:5}  {entry.id}  {text}\n")
     for damage in scan.damage:
         say(
@@ -151,6 +162,15 @@ def show_one(
             f" 'pod session repair {path.stem}' mends it into a new file\n"
         )
     return Exit.FAILED if scan.damage else Exit.DONE
+
+
+def _print_compaction(told: Told, path: Path, *, of: int, as_json: bool) -> None:
+    if not as_json:
+        give("\n".join(receipt_lines(told, of=of)) + "\n")
+        return
+    for entry in (told.start, told.end):
+        if entry is not None:
+            give(line(entry, session=path.stem).decode())
 
 
 def _print_head(path: Path, scan: Scan) -> None:

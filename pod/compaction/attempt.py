@@ -10,14 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.clock import now
-from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.breaker import Breaker
 from pod.compaction.cut import Cut, NoCut, find_cut
 from pod.compaction.directives import directives_of
 from pod.compaction.file_operations import file_details
-from pod.compaction.framing import directives_text, leading_items
+from pod.compaction.framing import directives_text, leading_items, references_text
 from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
 from pod.compaction.mechanical import mechanical_summary
-from pod.compaction.thrash import FORCED, thrash_of
+from pod.compaction.plan import room_for_kept, worker_task
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.verdict import Figures, Rejection, judge
 from pod.entries import (
@@ -37,7 +37,6 @@ from pod.view import Window
 from worker.compact.run import compact
 from worker.compact.task import (
     CompactError,
-    KnownFile,
     Progress,
     Result,
     Task,
@@ -86,11 +85,7 @@ class Attempt:
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
-        path = self._session.path_in_memory()
-        self._breaker = breaker_of(path)
-        self._thrash = thrash_of(path)
-        if job.reason in FORCED:
-            self._thrash = self._thrash.over_limit()
+        self._breaker = self._session.breaker
         self._attempts: list[str] = []
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()
@@ -102,7 +97,7 @@ class Attempt:
         cut = find_cut(
             window,
             retained_tokens=self._settings.retained_tokens,
-            room=self._room(overhead),
+            room=room_for_kept(self._settings, self._thresholds, overhead),
             count=count,
         )
         if isinstance(cut, NoCut):
@@ -115,7 +110,6 @@ class Attempt:
                 tokens_before=self._job.tokens,
                 threshold=self._job.limit,
                 will_retry=self._job.goes_on,
-                in_a_row=self._thrash.in_a_row,
             )
         )
         missed = _Missed("cancelled", "cancelled")
@@ -132,17 +126,6 @@ class Attempt:
         else:
             return Done(entry)
         return Failed(await self._failed(missed))
-
-    def _room(self, overhead: int) -> int | None:
-        """Return what the kept items may have, so that the verdict can be a good one."""
-        if self._thresholds is None:
-            return None
-        most = (
-            self._settings.worker.summary_cap
-            + self._settings.worker.auto_read
-            + self._settings.directive_budget
-        )
-        return self._thresholds.low_water - overhead - most
 
     def _skip(self, reason: str, message: str) -> Skipped:
         self._of.tell(CompactSkipped(reason=reason, message=message))
@@ -226,13 +209,7 @@ class Attempt:
         if refusal == "same_input":
             raise _Missed("no_summary", "the compact worker failed on this very input")
         known = await self._of.known_files(details)
-        task = Task(
-            head=[shown.item for shown in window.shown[: cut.index]],
-            previous_summary=window.compaction.summary if window.compaction else "",
-            directives=tuple(directive.text for directive in directives),
-            files=known,
-            instructions=self._job.instructions,
-        )
+        task = worker_task(window, cut, directives, known, self._job.instructions)
         try:
             result = await self._run_worker(task)
         except CompactError as error:
@@ -240,18 +217,18 @@ class Attempt:
                 self._count_failure(window, cut)
             raise _Missed(error.code, str(error)) from error
         auto_read, vanished = await self._of.read_marks(result.marks)
-        named = [KnownFile(path, None, "") for path in (*result.references, *vanished)]
         marked = {file.path for file in auto_read}
-        references = {
-            file.path: Reference(file.path, file.use)
-            for file in (*known, *named)
-            if file.path not in marked
-        }
+        uses = {file.path: file.use for file in known}
+        named = dict.fromkeys((*uses, *result.references, *vanished))
         return _Summary(
             mode="worker",
             text=result.summary,
             auto_read=auto_read,
-            references=tuple(references.values()),
+            references=tuple(
+                Reference(path, uses.get(path, ""))
+                for path in named
+                if path not in marked
+            ),
             dropped_quotes=result.dropped_quotes,
             vanished=vanished,
             requests=result.requests,
@@ -350,6 +327,9 @@ class Attempt:
             summary_tokens=summary_tokens,
             directive_tokens=directive_tokens,
             auto_read_tokens=sum(file.tokens for file in summary.auto_read),
+            reference_tokens=count(references_text(summary.references))
+            if summary.references
+            else 0,
             dropped_quotes=summary.dropped_quotes,
             vanished_marks=summary.vanished,
             worker_requests=summary.requests,
@@ -381,8 +361,10 @@ class Attempt:
                     breaker_open=self._breaker.is_open(
                         now=now(), cooldown=self._settings.cooldown
                     ),
+                    attempts=tuple(self._attempts),
                     usage=self._worker_spent.usage,
                     cost_usd=_dollars(self._worker_spent.cost),
+                    seconds=round(trio.current_time() - self._started, 3),
                 )
             )
             await self._session.commit()

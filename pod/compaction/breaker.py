@@ -75,6 +75,12 @@ class Breaker(Struct, frozen=True):
         fingerprint = "" if by_hand else self.fingerprint
         return replace(self, opened_at=None, fingerprint=fingerprint)
 
+    def after(self, entry: AnyEntry) -> "Breaker":
+        """Return it as this entry of the log leaves it."""
+        if not isinstance(entry, BreakerChange):
+            return self
+        return Breaker(entry.failures, entry.opened_at, entry.fingerprint)
+
     def as_entry(self) -> BreakerChange:
         """Return the log entry that keeps it."""
         return BreakerChange(
@@ -88,8 +94,7 @@ def breaker_of(path: Iterable[AnyEntry]) -> Breaker:
     """Return the breaker as the last change on the path left it."""
     breaker = Breaker()
     for entry in path:
-        if isinstance(entry, BreakerChange):
-            breaker = Breaker(entry.failures, entry.opened_at, entry.fingerprint)
+        breaker = breaker.after(entry)
     return breaker
 
 

@@ -97,11 +97,18 @@ def _content(item: Item) -> str:
 
 
 def _capped(text: str, tokens: int, count: Callable[[str], int], where: str) -> str:
+    """Return *text* cut in the middle so that *count* gives *tokens* at most."""
     if count(text) <= tokens:
         return text
-    # A token is a byte at least, so this bound in bytes only ends hopeless cases.
+    rest = count("")
     size = max(len(text.encode("utf-8", "replace")), 1)
-    return cap(text, max_bytes=size, max_tokens=tokens, count=count, where=where).text
+    return cap(
+        text,
+        max_bytes=size,
+        max_tokens=max(tokens - rest, 1),
+        count=lambda part: count(part) - rest,
+        where=where,
+    ).text
 
 
 def _shortened_arguments(

@@ -30,7 +30,7 @@ from pod.view import Window
 from tools.base import ToolError
 from tools.files_in_use import FilesInUse
 from tools.scope import Scope
-from worker.compact.auto_read import read_lines
+from worker.compact.auto_read import BYTES_PER_TOKEN, read_lines
 from worker.compact.run import Parts
 from worker.compact.task import (
     KnownFile,
@@ -254,10 +254,6 @@ class Compactor:
                         file.write(msgspec.json.encode(item) + b"\n")
 
             yield record
-
-
-BYTES_PER_TOKEN = 16
-"""More than text has (3 to 5), so that a mark is not cut by it."""
 
 
 def _use(path: str, details: FileDetails) -> str:

@@ -71,6 +71,7 @@ def _clip(
     Always to the same half: a clipped message is not clipped again later.
     """
     half = budget // 2
+    frame = count(directive_text(""))
     # The newest first: it keeps more than half where the first leaves it room.
     for at in sorted(kept, reverse=True):
         others = sum(min(sizes[other], half) for other in kept if other != at)
@@ -80,8 +81,8 @@ def _clip(
         short = cap(
             text,
             max_bytes=max(len(text.encode("utf-8", "replace")), 1),
-            max_tokens=half,
-            count=lambda part: count(directive_text(part)),
+            max_tokens=max(half - frame, 1),
+            count=lambda part: count(directive_text(part)) - frame,
             where=where,
         ).text
         kept[at] = Directive(short, clipped=True)

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from pod.entries import Compaction, Directive, Reference
 from pod.toml_text import printable
-from prompts import load
+from prompts import fill
 from worker.items import SystemText
 
 
@@ -31,12 +31,12 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
 
 
 def summary_text(summary: str) -> str:
-    return framed("compaction_summary", summary=escaped(summary))
+    return fill("compaction_summary", summary=escaped(summary))
 
 
 def directives_text(directives: Sequence[Directive]) -> str:
     blocks = [directive_text(directive.text) for directive in directives]
-    return framed("user_directives", messages="\n".join(blocks))
+    return fill("user_directives", messages="\n".join(blocks))
 
 
 def directive_text(text: str) -> str:
@@ -54,7 +54,7 @@ def auto_read_text(
     Its tokens are what an auto-read costs.
     """
     lines = "" if start is None else f":{start}-{start if end is None else end}"
-    return framed(
+    return fill(
         "auto_read",
         place=printable(path) + lines,
         nonce=nonce(text),
@@ -68,12 +68,7 @@ def references_text(references: Sequence[Reference]) -> str:
         + (f" ({printable(reference.use)})" if reference.use else "")
         for reference in references
     ]
-    return framed("references", files="\n".join(lines))
-
-
-def framed(prompt: str, **values: str) -> str:
-    """Fill a prompt file's {names}; what is filled in is not looked at again."""
-    return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], load(prompt))
+    return fill("references", files="\n".join(lines))
 
 
 def nonce(text: str) -> str:
@@ -91,10 +86,9 @@ def escaped(text: str) -> str:
 
 
 _TAGS = re.compile(
-    r"<(?=\s*/?\s*(?:file-text|user-message|summary|previous-summary|conversation|"
-    r"additional-context|read-files|modified-files|transcript|system|"
-    r"system-reminder|function_calls|function_results)\b)",
-    re.IGNORECASE,
+    r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
+    r"conversation|additional-context|read-files|modified-files|system-reminder|"
+    r"function_calls|function_results))(?![\w-]))"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"

@@ -11,16 +11,9 @@ from msgspec import Struct
 
 from pod.compaction.anchors import Anchors, anchors_of
 from pod.entries import FileDetails
+from worker.compact.summary import HEADINGS
 from worker.history import unanswered
 from worker.items import AssistantText, Item, ToolCall, ToolResult, UserText
-
-HEADINGS = (
-    "## Completed Tasks",
-    "## Active Task",
-    "## Key Decisions",
-    "## User Directives",
-    "## Current Work",
-)
 
 SHARES = (0.2, 0.25, 0.1, 0.05, 0.4)
 """How much of the cap each section may fill before the others have theirs."""

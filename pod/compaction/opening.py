@@ -1,9 +1,10 @@
 """From a manifest and a session to the watch over the session's context."""
 
 from pod.compaction.compactor import Compactor, Tell
+from pod.compaction.limits import thresholds_of
 from pod.compaction.prune import PruneLimits
 from pod.compaction.settings import Settings
-from pod.compaction.thresholds import Thresholds, derive
+from pod.compaction.thresholds import Thresholds
 from pod.compaction.watch import ContextWatch
 from pod.entries import Mode
 from pod.manifest import CompactionTable, Manifest
@@ -42,14 +43,7 @@ def open_watch(
     )
 
     def limits(window: int | None) -> Thresholds | None:
-        return derive(
-            compact_threshold=table.compact_threshold,
-            turn_threshold=table.turn_threshold,
-            window=window,
-            reserve_tokens=table.reserve_tokens,
-            max_tokens=setup.model.max_tokens,
-            low_water=table.low_water,
-        )
+        return thresholds_of(table, window=window, max_tokens=setup.model.max_tokens)
 
     return ContextWatch(compactor, derive=limits, window=setup.model.window)
 
@@ -96,14 +90,14 @@ def files_of(session: Session) -> FilesInUse:
 
 
 def _occupancy(session: Session, setup: Setup) -> Occupancy:
-    path, model = session.path_entries(), setup.model.id
+    model = setup.model.id
     occupancy = Occupancy(
         model=setup.model,
         system=setup.system,
         specs=setup.specs,
         counter=setup.counter,
-        calibration=calibration_of(model, path),
+        calibration=calibration_of(model, session.path_entries()),
     )
-    if (measured := last_measured(model, path)) is not None:
+    if (measured := last_measured(model, session.recent_entries())) is not None:
         occupancy.measured(*measured)
     return occupancy

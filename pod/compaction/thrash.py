@@ -42,6 +42,16 @@ class Thrash(Struct, frozen=True):
         soon = self.responses is not None and self.responses < FEW_RESPONSES
         return replace(self, in_a_row=self.in_a_row + 1 if soon else 0)
 
+    def after(self, entry: AnyEntry) -> "Thrash":
+        """Return it as this entry of the log leaves it."""
+        if isinstance(entry, CompactionStart) and entry.reason in FORCED:
+            return self.over_limit()
+        if isinstance(entry, Compaction):
+            return self.compacted()
+        if isinstance(entry, UsageEntry) and entry.response:
+            return self.responded()
+        return self
+
     @property
     def is_thrash(self) -> bool:
         """Whether compacting once more would only go on like this."""
@@ -49,19 +59,10 @@ class Thrash(Struct, frozen=True):
 
 
 def thrash_of(path: Iterable[AnyEntry]) -> Thrash:
-    """Return how it stands after the entries of a path.
-
-    It needs those since the last compaction, and the last start of a forced one:
-    that one tells what came before it.
-    """
+    """Return how it stands after the entries of a path."""
     thrash = Thrash()
     for entry in path:
-        if isinstance(entry, CompactionStart) and entry.reason in FORCED:
-            thrash = replace(thrash, in_a_row=entry.in_a_row)
-        elif isinstance(entry, Compaction):
-            thrash = thrash.compacted()
-        elif isinstance(entry, UsageEntry) and entry.response:
-            thrash = thrash.responded()
+        thrash = thrash.after(entry)
     return thrash
 
 

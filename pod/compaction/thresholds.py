@@ -45,7 +45,8 @@ def derive(
     if window is None:
         return None
     turn = window - max(reserve_tokens, max_tokens)
-    return _thresholds(turn * 8 // 9, turn, low_water)
+    # Below zero where max_tokens leaves nothing; that is refused with the figures.
+    return _thresholds(min(turn * 8 // 9, turn), turn, low_water)
 
 
 def _thresholds(post_run: int, turn: int, low_water: float) -> Thresholds:

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from pod.entries import CompactionCode, Reason
+from pod.entries import CompactionCode
 
 
 class Figures(Struct, frozen=True):
@@ -53,14 +53,3 @@ def judge(summary: str, figures: Figures) -> Rejection | None:
             f" {figures.limit:,}",
         )
     return None
-
-
-def failure_message(reason: Reason, detail: str) -> str:
-    """Return what a person reads when a compaction came to nothing."""
-    match reason:
-        case "overflow":
-            return f"Context overflow recovery failed: {detail}"
-        case "manual":
-            return f"Compaction failed: {detail}"
-        case "mid_turn" | "post_run" | "model_switch":
-            return f"Auto-compaction failed: {detail}"

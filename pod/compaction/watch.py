@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from pod.compaction.breaker import breaker_of
 from pod.compaction.compactor import Compactor
+from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
 from pod.compaction.job import (
     Done,
@@ -14,7 +14,8 @@ from pod.compaction.job import (
     Skipped,
     failure_text,
 )
-from pod.compaction.thrash import Sizes, thrash_of, too_large_message
+from pod.compaction.plan import Plan, plan
+from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
 from pod.entries import Compaction, Mode, Reason
@@ -72,7 +73,7 @@ class ContextWatch:
         limits = self.thresholds
         if not self._settings.enabled or limits is None:
             return
-        breaker = breaker_of(self._session.path_in_memory())
+        breaker = self._session.breaker
         if is_new_input and breaker.opened_at is not None:
             self._session.append(breaker.half_opened().as_entry())
         over = await self.occupancy.over(self._session.items, limits.post_run)
@@ -94,7 +95,7 @@ class ContextWatch:
         """Compact before a request of *tokens*; what ends the run where that fails."""
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
-        if thrash_of(self._session.path_in_memory()).over_limit().is_thrash:
+        if self._session.thrash.over_limit().is_thrash:
             return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
             reason=reason,
@@ -137,13 +138,20 @@ class ContextWatch:
         self, spent: Spent, *, instructions: str, mode: Mode | None
     ) -> Outcome:
         """Compact because a person, or a program, asks for it."""
-        job = Job(
+        return await self._compact(await self._manual(instructions, mode), spent)
+
+    async def plan(self, *, instructions: str, mode: Mode | None) -> Plan | NoCut:
+        """Return how by_hand would begin, without beginning it."""
+        job = await self._manual(instructions, mode)
+        return await plan(self._compactor, job, self.thresholds)
+
+    async def _manual(self, instructions: str, mode: Mode | None) -> Job:
+        return Job(
             reason="manual",
             rungs=self._settings.order if mode is None else (mode,),
             tokens=await self.occupancy.estimate(self._session.items),
             instructions=instructions,
         )
-        return await self._compact(job, spent)
 
     async def _compact(self, job: Job, spent: Spent) -> Outcome:
         return await self._compactor.compact(

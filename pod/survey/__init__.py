@@ -1,3 +1,13 @@
 """A scripted model that surveys a folder: it decides from what the tools return."""
 
+from pod.survey.compaction import TOOL, Compact as Compact
 from pod.survey.policy import Survey as Survey
+from worker.policy import Policy, Route
+
+
+def survey() -> Policy:
+    """Return the model of ``provider = "scripted"``, ``id = "survey"``.
+
+    It plays the Pod's compact workers, too.
+    """
+    return Route({TOOL: Compact()}, Survey())

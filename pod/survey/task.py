@@ -55,7 +55,8 @@ _TASK = re.compile(
 
 
 def _quoted(path: str) -> str:
-    return msgspec.json.encode(path).decode()
+    # A "<" could begin what is escaped where prompts are carried on.
+    return msgspec.json.encode(path).decode().replace("<", r"\u003c")
 
 
 def _unquoted(quoted: str) -> str:

@@ -160,6 +160,48 @@ def test_a_budget_in_dollars_needs_a_price() -> None:
     assert check(Manifest(), replace(FINE, is_price_known=False)) == ()
 
 
+def test_a_compaction_must_have_room_under_its_limits() -> None:
+    small = Manifest(compaction=CompactionTable(compact_threshold=20_000))
+    derived = Manifest(model=ModelTable(max_tokens=180_000))
+    inverted = Manifest(compaction=CompactionTable(turn_threshold=250_000))
+    tight = Manifest(compaction=CompactionTable(compact_threshold=30_000))
+
+    assert check(small, FINE) == (
+        error(
+            "compaction.compact_threshold",
+            "compact_threshold = 20_000 leaves no room: after a compaction the context"
+            " may have 24_000 tokens (system prompt and tools 0, retained_tokens 8000,"
+            " auto_read_budget 8000, directive_budget 4000, summary_cap 4000). Raise it,"
+            " or lower those budgets",
+        ),
+    )
+    [finding] = check(derived, FINE)
+    assert finding.level == "error"
+    assert finding.text.startswith(
+        "the limits that follow from a window of 200_000 tokens, reserve_tokens ="
+        " 16_384 and [model] max_tokens = 180_000: compact_threshold = 17_777 leaves"
+    )
+    [finding] = check(inverted, FINE)
+    assert (finding.key, finding.level) == ("compaction.turn_threshold", "error")
+    [finding] = check(tight, FINE)
+    assert (finding.key, finding.level) == ("compaction.compact_threshold", "warning")
+    assert check(tight, replace(FINE, overhead=6_000))[0].level == "error"
+    off = CompactionTable(enabled=False, compact_threshold=20_000)
+    assert check(Manifest(compaction=off), FINE) == ()
+    assert check(derived, replace(FINE, window=None)) == ()
+
+
+def test_what_the_compaction_table_itself_contradicts() -> None:
+    table = CompactionTable(
+        order=("worker", "worker"), summary_target=5_000, summary_cap=4_000
+    )
+
+    assert check(Manifest(compaction=table), FINE) == (
+        error("compaction.order", '"worker" is listed twice'),
+        error("compaction.summary_target", "5000 tokens are above summary_cap = 4000"),
+    )
+
+
 def test_an_unknown_window_is_no_problem() -> None:
     manifest = Manifest(model=ModelTable(max_tokens=10**12))
 

@@ -124,7 +124,7 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         ),
         (
             f'"usage"{IDS},"response":"x","model":"m","stop_reason":"end_turn",'
-            '"usage":{"input":1,"output":2},"context_tokens":3}'
+            '"usage":{"input":1,"output":2},"context_tokens":3,"cost_usd":null}'
         ),
     ),
     (
@@ -133,7 +133,11 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
     ),
     (
         RunEnd(outcome="finished", reason="done", exit_code=0, text="hi"),
-        f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,"text":"hi"}}',
+        (
+            f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
+            '"text":"hi","interrupted":false,"message":"","requests":0,'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0}'
+        ),
     ),
     (
         ModelChange(model="n", previous="m"),

@@ -7,7 +7,7 @@ import trio
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from prompts import load
+from prompts import fill, load
 from tools.base import Spill, Tool
 from tools.scope import Scope
 from worker.api import ToolSpec
@@ -23,7 +23,6 @@ from worker.compact.ends import (
     end_of_turn,
     end_of_work,
 )
-from worker.compact.fill import fill
 from worker.compact.guard import InputGuard
 from worker.compact.history import Counted, WorkerHistory
 from worker.compact.quotes import check_quotes, quotable
@@ -112,6 +111,11 @@ async def compact(
             worker = _Worker(task, parts, budgets, spent, listen, on_progress, record)
             end = await worker.run()
     return await worker.result(end)
+
+
+def first_message(task: Task, parts: Parts) -> str:
+    """Return the message that a compact worker with these *parts* begins with."""
+    return task_text(task, _fitting(parts.budgets, parts.model), parts.count)
 
 
 def _fitting(budgets: Budgets, model: Model) -> Budgets:

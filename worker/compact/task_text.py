@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from prompts import fill
 from tools.text import one_line
 from worker.compact.escape import escape
-from worker.compact.fill import fill
 from worker.compact.overview import overview
 from worker.compact.task import Budgets, KnownFile, Task
 

@@ -110,6 +110,7 @@ def kill_sessions(folder: Path, kills: int, seed: int) -> None:
         done += kill_until_done(work, chance)
 
 
+@pytest.mark.timeout(400)
 def test_thirty_kills_lose_nothing_and_every_job_gets_done(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201  shown when it fails

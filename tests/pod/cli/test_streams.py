@@ -120,7 +120,8 @@ def test_a_piped_prompt_may_be_two_megabytes_long(work: Path) -> None:
 
 
 def test_a_prompt_that_does_not_fit_ends_with_code_7_and_says_so(work: Path) -> None:
-    done = shell("pod run -q", work, stdin=b"word " * 400_000)
+    words = "pod run -q -c compaction.enabled=false"
+    done = shell(words, work, stdin=b"word " * 400_000)
 
     assert (done.returncode, done.stdout) == (7, b"")
     assert b"too long" in done.stderr

@@ -16,6 +16,7 @@ from pod.entries import (
     UsageEntry,
 )
 from pod.view import View, problems_of_path
+from tests.corpus import corpus
 from tests.makers import MODEL, call, result, said, thought, told, user
 from tests.pod.compaction.counting import count
 from tests.pod.compaction.histories import compacted, cut_of, path_of
@@ -156,6 +157,21 @@ def test_the_newest_unit_is_clipped_where_it_exceeds_the_room_alone() -> None:
     )
     assert (clipped.content or "").startswith("wordword")
     assert (clipped.content or "").endswith("wordword")
+
+
+def test_a_result_larger_than_the_budget_is_cut_behind_or_clipped() -> None:
+    """Case 18: 14,073 words in one result, 8,000 tokens to keep."""
+    rows = corpus("cases/inputs/18-window-8k.jsonl").read_text().splitlines()
+    longest = max(rows, key=len)
+    path = path_of(user("a"), said("x"), user("b"), call("1"), result("1", longest))
+
+    whole = cut_of(path, retained=8_000, room=20_000)
+    clipped = cut_of(path, retained=8_000, room=8_000)
+
+    assert kept_by(path, whole) == [call("1"), result("1", longest)]
+    assert isinstance(clipped, Cut)
+    assert clipped.index == 3
+    assert 7_000 < clipped.kept_tokens <= 8_000
 
 
 def test_where_nothing_comes_before_the_newest_unit_the_clip_alone_is_progress() -> (

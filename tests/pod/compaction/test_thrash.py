@@ -1,6 +1,4 @@
-from msgspec.structs import replace
-
-from pod.compaction.thrash import FORCED, Sizes, Thrash, thrash_of, too_large_message
+from pod.compaction.thrash import Sizes, Thrash, thrash_of, too_large_message
 from pod.entries import Compaction, CompactionStart, Known, Reason, UsageEntry
 from tests.pod.logs import chain, said
 
@@ -34,14 +32,7 @@ def answered(response: str = "r") -> UsageEntry:
 
 
 def after(*entries: Known) -> Thrash:
-    """Return it after *entries*, each start telling what came before it."""
-    path: list[Known] = [said("a")]
-    for entry in entries:
-        if isinstance(entry, CompactionStart) and entry.reason in FORCED:
-            told = thrash_of(chain(*path)).over_limit().in_a_row
-            entry = replace(entry, in_a_row=told)
-        path.append(entry)
-    return thrash_of(chain(*path))
+    return thrash_of(chain(said("a"), *entries))
 
 
 def test_the_first_compaction_is_none() -> None:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -8,6 +9,7 @@ from pod.compaction.thresholds import (
     derive,
     low_water_problem,
 )
+from tests.corpus import corpus
 
 BUDGETS = Budgets(
     overhead=5_000, retained=8_000, auto_read=8_000, directives=4_000, summary=4_000
@@ -130,3 +132,35 @@ def test_a_compaction_that_uses_its_budgets_up_must_stay_under_the_low_water() -
     assert "refused from 29_000 on" in (
         low_water_problem(BUDGETS, Thresholds(80_000, 90_000, 29_000)) or ""
     )
+
+
+class _Floor(msgspec.Struct, rename={"context_window": "contextWindow"}):
+    """Case 16, as its input has it."""
+
+    context_window: int
+    system_tokens: int
+    tool_schema_tokens: int
+    kept_tail_tokens: int
+    summary_tokens: int
+    max_output: int = msgspec.field(name="maxOutput", default=0)
+
+
+def test_a_floor_above_the_limit_is_refused_before_anything_is_sent() -> None:
+    """Case 16: 20 compactions a minute, each a success, none of any use."""
+    raw = corpus("cases/inputs/16-irreducible.json").read_bytes()
+    case = msgspec.json.decode(raw, type=_Floor)
+    budgets = Budgets(
+        overhead=case.system_tokens + case.tool_schema_tokens,
+        retained=case.kept_tail_tokens,
+        auto_read=0,
+        directives=0,
+        summary=case.summary_tokens,
+    )
+    thresholds = derived(window=case.context_window, max_tokens=case.max_output)
+    assert thresholds is not None
+
+    problem = admission_problem(budgets, thresholds, case.context_window)
+
+    assert problem is not None
+    assert "compact_threshold = 29_809 leaves no room" in problem
+    assert "may have 43_500 tokens (system prompt and tools 33_000" in problem

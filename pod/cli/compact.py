@@ -1,0 +1,163 @@
+"""``pod compact``: make room in a session by hand, or show what that would do."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from pod.cli.folder import working_folder
+from pod.cli.opening import Choice, open_session
+from pod.cli.options import Options
+from pod.cli.output import Output
+from pod.cli.receipts import compactions, receipt_lines
+from pod.cli.run import watch_signals
+from pod.cli.streams import kept_for_results, say, write_result
+from pod.compaction.cut import NoCut
+from pod.compaction.job import Done, Failed, Outcome, Pruned, Skipped
+from pod.compaction.plan import Plan
+from pod.ending import Stop, verdict_of_stop
+from pod.entries import AnyEntry, CompactionCode, Mode
+from pod.exits import Exit
+from pod.load_manifest import Loaded, load
+from pod.log import read_log
+from pod.pod import Pod, Stopped
+from pod.session import Session
+from pod.setup import assemble, init_event, model_of, open_pod
+from tools.text import clean, one_line
+from worker.client import OpenClient
+from worker.policy import Script
+from worker.scripted import ScriptedClient
+
+TOO_SMALL: tuple[CompactionCode, ...] = ("no_gain", "does_not_fit")
+"""Failures that mean the context cannot be made smaller: exit code 7."""
+
+
+def run_compact(
+    options: Options, *, instructions: str, mode: Mode | None, is_dry: bool
+) -> int:
+    """Compact the session *options* name; return the exit code."""
+    cwd = working_folder(options.cd)
+    loaded = load(options.manifest, options.settings, cwd)
+    return trio.run(compact_loaded, loaded, cwd, options, instructions, mode, is_dry)
+
+
+async def compact_loaded(
+    loaded: Loaded,
+    cwd: Path,
+    options: Options,
+    instructions: str,
+    mode: Mode | None,
+    is_dry: bool,
+    open_client: OpenClient | None = None,
+) -> int:
+    """Open the session, compact, and close; *open_client* in place of the manifest's."""
+    if is_dry:  # nobody is asked: no key is needed, either
+        open_client = partial(ScriptedClient, Script([]), model_of(loaded.manifest))
+    parts = assemble(loaded, cwd, open_client)
+    choice = Choice(
+        resume=options.resume, refresh_prompt=options.refresh_prompt, look=is_dry
+    )
+    with kept_for_results() as stdout:
+        output = Output(options, stdout)
+        with open_session(
+            choice, parts, on_entry=output.entry, warn=output.warn
+        ) as session:
+            async with parts.opened(session) as opened:
+                agent = open_pod(
+                    parts, opened, session, tell=output.live, settled=output.settled
+                )
+                if is_dry:
+                    plan = await agent.plan(instructions=instructions, mode=mode)
+                    return _give_plan(stdout, plan)
+                output.begin(session.id, init_event(parts, session, opened.setup))
+                with output.shown():
+                    outcome = await _compacted(agent, instructions, mode)
+            return _give_outcome(stdout, outcome, session)
+
+
+async def _compacted(
+    agent: Pod, instructions: str, mode: Mode | None
+) -> Outcome | Stop:
+    """Compact, unless a signal stops it: then which one."""
+    outcome: Outcome | Stop
+    async with trio.open_nursery() as nursery:
+        await nursery.start(watch_signals, agent)
+        try:
+            outcome = await agent.compact(instructions=instructions, mode=mode)
+        except Stopped as stopped:
+            outcome = stopped.why
+        nursery.cancel_scope.cancel()
+    return outcome
+
+
+def _give_outcome(stdout: int, outcome: Outcome | Stop, session: Session) -> int:
+    match outcome:
+        case Done(entry):
+            told = compactions(_entries(session))
+            one = told[entry.compaction_id]
+            lines = receipt_lines(one, of=len(told), with_summary=False)
+            text = "\n".join(lines)
+            look = f"pod session show {session.id} --compaction {one.number}"
+            is_given = write_result(stdout, f"{text}\nsummary    {look}\n")
+            return Exit.DONE if is_given else Exit.FAILED
+        case Pruned(saved):
+            write_result(stdout, f"{saved:,} tokens saved by leaving out tool output\n")
+            return Exit.DONE
+        case Skipped():
+            say(f"pod: {outcome.message}")
+            return Exit.CONTEXT
+        case Failed(entry):
+            say(f"pod: {entry.message}")
+            return Exit.CONTEXT if entry.code in TOO_SMALL else Exit.FAILED
+        case str():
+            say("pod: stopped; the history is as it was")
+            return verdict_of_stop(outcome).exit
+
+
+def _entries(session: Session) -> Sequence[AnyEntry]:
+    """Return all entries of the log, those of other branches too."""
+    if session.path is None:
+        return session.path_entries()
+    return read_log(session.path).entries
+
+
+def _give_plan(stdout: int, plan: Plan | NoCut) -> int:
+    if isinstance(plan, NoCut):
+        say(f"pod: {plan.message}")
+        return Exit.CONTEXT
+    text = "\n".join(plan_lines(plan))
+    return Exit.DONE if write_result(stdout, f"{text}\n") else Exit.FAILED
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Give what a compaction would begin with, the worker's input last."""
+    cut, budgets = plan.cut, plan.budgets
+    yield "dry run: no model was asked, nothing was written"
+    yield f"mode       {plan.mode}"
+    yield f"now        {plan.tokens:,} tokens, {plan.overhead:,} of them system prompt and tools"
+    yield f"summarised {cut.index} items, {cut.summarised_tokens:,} tokens"
+    yield f"kept       {plan.items - cut.index} items, {cut.kept_tokens:,} tokens"
+    if cut.clips:
+        yield f"clipped    {len(cut.clips)} of the kept items, too large to be kept whole"
+    if lost := len(cut.dropped_reasoning):
+        yield f"left out   {lost} pieces of reasoning in the loop that is cut"
+    told = f"{len(plan.directives)} messages, {plan.directive_tokens:,} tokens"
+    yield f"directives {told}"
+    yield f"references {len(plan.files)} files"
+    yield from (f"           {one_line(f.path)}  {one_line(f.use)}" for f in plan.files)
+    limit = "" if plan.low_water is None else f"; it has to be under {plan.low_water:,}"
+    yield f"afterwards at most about {plan.most_after:,} tokens{limit}"
+    yield (
+        f"budgets    summary {budgets.summary_target:,}, at most {budgets.summary_cap:,};"
+        f" marks {budgets.auto_read:,}; input {budgets.max_input_tokens:,};"
+        f" {budgets.max_requests} requests, {budgets.seconds:g} s"
+    )
+    if plan.summary:
+        yield "the summary would be:"
+        yield ""
+        yield clean(plan.summary).text
+    else:
+        yield f"input      {plan.input_tokens:,} tokens; it would begin with this message:"
+        yield ""
+        yield clean(plan.input).text

@@ -1,0 +1,41 @@
+"""The manifest's [compaction], as the limits and budgets it stands for."""
+
+from pod.compaction.thresholds import Budgets, Thresholds, admission_problem, derive
+from pod.manifest import CompactionTable
+from worker.model import Model
+
+
+def thresholds_of(
+    table: CompactionTable, *, window: int | None, max_tokens: int
+) -> Thresholds | None:
+    """Return the limits in a *window* (tokens), None where none can be derived."""
+    return derive(
+        compact_threshold=table.compact_threshold,
+        turn_threshold=table.turn_threshold,
+        window=window,
+        reserve_tokens=table.reserve_tokens,
+        max_tokens=max_tokens,
+        low_water=table.low_water,
+    )
+
+
+def budgets_of(table: CompactionTable, overhead: int) -> Budgets:
+    """Return the most the parts of a compacted context may take."""
+    return Budgets(
+        overhead=overhead,
+        retained=table.retained_tokens,
+        auto_read=table.auto_read_budget,
+        directives=table.directive_budget,
+        summary=table.summary_cap,
+    )
+
+
+def limits_problem(table: CompactionTable, model: Model, overhead: int) -> str | None:
+    """Return why compactions could not work, None if they can or are off.
+
+    *overhead* are the tokens of the system prompt and the tools.
+    """
+    thresholds = thresholds_of(table, window=model.window, max_tokens=model.max_tokens)
+    if not table.enabled or thresholds is None:
+        return None
+    return admission_problem(budgets_of(table, overhead), thresholds, model.window)

@@ -1,0 +1,142 @@
+"""What a compaction begins with: the cut, and what whoever summarises is given."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec import Struct
+
+from pod.compaction.cut import Cut, NoCut, find_cut
+from pod.compaction.directives import directives_of
+from pod.compaction.file_operations import file_details
+from pod.compaction.framing import directives_text
+from pod.compaction.job import Job
+from pod.compaction.mechanical import mechanical_summary
+from pod.compaction.settings import Settings
+from pod.compaction.thresholds import Thresholds
+from pod.entries import Directive, Mode
+from pod.view import Window
+from worker.compact.run import first_message
+from worker.compact.task import Budgets, KnownFile, Task
+from worker.limits import Spent
+
+if TYPE_CHECKING:
+    from pod.compaction.compactor import Compactor
+
+
+class Plan(Struct, frozen=True):
+    """A compaction as it would begin now; figures are tokens.
+
+    *items* is how many the window has: ``cut.index`` of them would be
+    summarised. *input* is the compact worker's first message, "" where *mode*
+    asks none; *summary* is the one that takes no model, "" where it does.
+    *most_after* is what the context has afterwards at most, *low_water* what it
+    has to be under (None: no limit is known).
+    """
+
+    mode: Mode
+    tokens: int
+    overhead: int
+    items: int
+    cut: Cut
+    directives: tuple[Directive, ...]
+    directive_tokens: int
+    files: tuple[KnownFile, ...]
+    budgets: Budgets
+    input: str
+    input_tokens: int
+    summary: str
+    most_after: int
+    low_water: int | None
+
+
+def room_for_kept(
+    settings: Settings, thresholds: Thresholds | None, overhead: int
+) -> int | None:
+    """Return what the kept items may have, so that the verdict can be a good one."""
+    if thresholds is None:
+        return None
+    most = (
+        settings.worker.summary_cap
+        + settings.worker.auto_read
+        + settings.directive_budget
+    )
+    return thresholds.low_water - overhead - most
+
+
+def worker_task(
+    window: Window,
+    cut: Cut,
+    directives: Sequence[Directive],
+    files: tuple[KnownFile, ...],
+    instructions: str,
+) -> Task:
+    """Return what a compact worker is given."""
+    return Task(
+        head=[shown.item for shown in window.shown[: cut.index]],
+        previous_summary=window.compaction.summary if window.compaction else "",
+        directives=tuple(directive.text for directive in directives),
+        files=files,
+        instructions=instructions,
+    )
+
+
+async def plan(
+    compactor: "Compactor", job: Job, thresholds: Thresholds | None
+) -> Plan | NoCut:
+    """Return how *job* would begin. Nothing is asked, nothing written."""
+    settings, window = compactor.settings, compactor.session.window
+    overhead = await compactor.overhead()
+    cut = find_cut(
+        window,
+        retained_tokens=settings.retained_tokens,
+        room=room_for_kept(settings, thresholds, overhead),
+        count=await compactor.counted([shown.item for shown in window.shown]),
+    )
+    if isinstance(cut, NoCut):
+        return cut
+    head = [shown.item for shown in window.shown[: cut.index]]
+    directives = directives_of(
+        head,
+        window.compaction.directives if window.compaction else (),
+        budget=settings.directive_budget,
+        count=compactor.count,
+    )
+    details = file_details(head, window.compaction)
+    files = await compactor.known_files(details)
+    task = worker_task(window, cut, directives, files, job.instructions)
+    mode = job.rungs[0]
+    text = summary = ""
+    match mode:
+        case "worker":
+            parts = compactor.parts(Spent())
+            text = await trio.to_thread.run_sync(first_message, task, parts)
+        case "mechanical":
+            summary = await trio.to_thread.run_sync(
+                lambda: mechanical_summary(
+                    head,
+                    previous=task.previous_summary,
+                    details=details,
+                    cap=settings.worker.summary_cap,
+                    count=compactor.count,
+                )
+            )
+    told = compactor.count(directives_text(directives)) if directives else 0
+    budgets = settings.worker
+    files_most = budgets.auto_read if mode == "worker" else 0
+    return Plan(
+        mode=mode,
+        tokens=job.tokens,
+        overhead=overhead,
+        items=len(window.shown),
+        cut=cut,
+        directives=directives,
+        directive_tokens=told,
+        files=files,
+        budgets=budgets,
+        input=text,
+        input_tokens=compactor.count(text),
+        summary=summary,
+        most_after=overhead + cut.kept_tokens + told + files_most + budgets.summary_cap,
+        low_water=thresholds.low_water if thresholds else None,
+    )

@@ -1,0 +1,79 @@
+from msgspec.structs import replace
+
+from pod.compaction.file_operations import file_details
+from pod.entries import FileDetails
+from tests.makers import call, user
+from tests.pod.compaction.histories import SUMMARY
+from worker.items import Item, ToolResult
+
+
+def used(
+    tool: str, path: str, *, call_id: str = "", is_error: bool = False, real: str = ""
+) -> list[Item]:
+    id = call_id or f"{tool}-{path}"
+    return [
+        call(id, name=tool, arguments=f'{{"path":"{path}"}}'),
+        ToolResult(
+            id,
+            "done",
+            is_error=is_error,
+            referenced_files=(real,) if real else (),
+        ),
+    ]
+
+
+def test_reads_and_changes_are_told_apart() -> None:
+    head = [
+        user("a"),
+        *used("read_file", "a.py", real="/w/a.py"),
+        *used("read_file", "b.py", real="/w/b.py"),
+        *used("edit_file", "b.py", real="/w/b.py"),
+        *used("write_file", "c.py", real="/w/c.py"),
+        *used("bash", "d.py"),
+    ]
+
+    assert file_details(head, None) == FileDetails(
+        read_files=("/w/a.py",), modified_files=("/w/b.py", "/w/c.py")
+    )
+
+
+def test_calls_that_failed_or_have_no_result_do_not_count() -> None:
+    head = [
+        *used("read_file", "gone.py", is_error=True),
+        *used("write_file", "no.py", is_error=True),
+        call("open", name="read_file", arguments='{"path":"open.py"}'),
+    ]
+
+    assert file_details(head, None) == FileDetails()
+
+
+def test_the_path_of_the_call_will_do_where_the_tool_names_none() -> None:
+    head = [
+        *used("read_file", "a.py"),
+        call("bad", name="read_file", arguments='{"path":3}'),
+        ToolResult("bad", "done"),
+    ]
+
+    assert file_details(head, None) == FileDetails(read_files=("a.py",))
+
+
+def test_files_add_up_over_compactions_the_last_one_touched_at_the_end() -> None:
+    before = FileDetails(read_files=("a", "b", "c"), modified_files=("x", "y"))
+    previous = replace(SUMMARY, details=before)
+    head = [
+        *used("read_file", "a"),
+        *used("write_file", "x"),
+        *used("edit_file", "b"),
+        *used("read_file", "y"),
+    ]
+
+    assert file_details(head, previous) == FileDetails(
+        read_files=("c", "a"), modified_files=("y", "x", "b")
+    )
+    assert file_details([], previous) == before
+
+
+def test_what_a_hook_made_of_it_does_not_count() -> None:
+    previous = replace(SUMMARY, details=FileDetails(read_files=("a",)), from_hook=True)
+
+    assert file_details([], previous) == FileDetails()
