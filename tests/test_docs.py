@@ -7,7 +7,7 @@ from typing import get_args
 from pod.ending import Stop
 from pod.entries import Known
 from pod.errors import DiskFull, LogFailed
-from pod.events import Init, name_of
+from pod.events import Init, PodLive, name_of
 from pod.exits import Exit
 from pod.recovery import Cause
 from worker.client import Delta, FailureKind
@@ -21,7 +21,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 def test_the_page_on_events_names_every_event_and_its_fields() -> None:
     page = (DOCS / "events.md").read_text(encoding="utf-8")
     kinds = [*get_args(Known), Init, RequestStart, Retry, ToolProgress, Warning]
-    kinds += get_args(Delta)
+    kinds += [*get_args(Delta), *get_args(PodLive)]
 
     missing = [kind.__name__ for kind in kinds if f"`{name_of(kind)}`" not in page]
 

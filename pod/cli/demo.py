@@ -33,7 +33,7 @@ WINDOW = 1_000_000
 MOST_REQUESTS = 400
 """Several times what a survey takes: it ends by itself, and must not go on for ever."""
 
-TURN_THRESHOLD = 45_000
+TURN_THRESHOLD = 50_000
 """Tokens. Low enough that a survey is compacted several times, high enough that what
 it has to see at once, the list of files and a batch of them, has room."""
 COMPACTION = (

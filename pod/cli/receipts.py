@@ -92,7 +92,7 @@ def failed_line(entry: CompactionFailed) -> str:
     """Return in a line that a compaction came to nothing, without its message."""
     failures = entry.consecutive_failures
     row = f"; {_failures(failures)}" if failures else ""
-    is_open = "; the compact worker is left alone for now" if entry.breaker_open else ""
+    is_open = "; it is left alone for now" if entry.breaker_open else ""
     return f"{entry.code}; the history is as it was{row}{is_open}"
 
 

@@ -6,7 +6,7 @@ files costs no more of the context than one of a hundred.
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 
 from msgspec import Struct, structs
@@ -233,12 +233,18 @@ def _byte(found: re.Match[bytes]) -> bytes:
     return _LETTERS.get(found[3], found[3])
 
 
-def batches(files: Sequence[Listed], most: int, most_bytes: int) -> list[Listed]:
-    """Return the first few of *files*, as many as are read side by side."""
+def batches(
+    files: Sequence[Listed], most: int, most_bytes: int, cost: Callable[[Listed], int]
+) -> list[Listed]:
+    """Return the first few of *files*, as many as are read side by side.
+
+    *cost* says how many bytes the answers about a file have, about; together
+    they stay under *most_bytes*, but for a file that costs more by itself.
+    """
     taken: list[Listed] = []
     room = most_bytes
     for file in files[:most]:
-        room -= min(file.size or most_bytes // most, most_bytes // 4)
+        room -= cost(file)
         if taken and room < 0:
             break
         taken.append(file)

@@ -19,6 +19,10 @@ UNKNOWN_LINES = 40
 """How much is read of a file whose lines nobody has counted."""
 
 MOST_MATCHES = 200
+MATCH_BYTES = 400
+"""What grep shows of a line at most."""
+NUMBER_BYTES = 5
+"""A line's number and what stands behind it."""
 
 
 class Seen(Struct, frozen=True):
@@ -63,6 +67,18 @@ def calls_for(file: Listed) -> list[Call]:
     """Return all calls that a look at *file* takes."""
     search = search_call(file)
     return [read_call(file)] if search is None else [read_call(file), search]
+
+
+def cost_of(file: Listed) -> int:
+    """Return how many bytes the answers to these calls have, about."""
+    if file.size is None:
+        return WHOLE_BYTES // 2
+    if search_call(file) is None:
+        return min(file.size, WHOLE_BYTES)
+    line = MATCH_BYTES
+    if file.lines is not None:
+        line = min(file.size // (file.lines + 1) + NUMBER_BYTES, MATCH_BYTES)
+    return WHOLE_BYTES + min(file.size - WHOLE_BYTES, MOST_MATCHES * line)
 
 
 def seen_in(file: Listed, read: Result, search: Result | None) -> Seen:

@@ -18,7 +18,7 @@ from pod.survey.listing import (
     needs_glob,
     read_listing,
 )
-from pod.survey.look import calls_for, read_call, search_call, seen_in
+from pod.survey.look import calls_for, cost_of, read_call, search_call, seen_in
 from pod.survey.markdown import code
 from pod.survey.report import (
     DONE,
@@ -42,6 +42,7 @@ from worker.policy import Reply, call, say
 BATCH = 8
 """Files read side by side."""
 BATCH_BYTES = 30_000
+"""Of their answers together: a compaction must be able to keep them whole."""
 
 MOST_FAILED_WRITES = 3
 
@@ -146,7 +147,7 @@ class _Step(Struct, frozen=True):
         )
 
     def next_batch(self, todo: Sequence[Listed]) -> list[Listed]:
-        return batches(todo, BATCH, BATCH_BYTES)
+        return batches(todo, BATCH, BATCH_BYTES, cost_of)
 
     def asked(self, batch: Sequence[Listed]) -> list[Call]:
         """Return the calls for *batch* that have no answer in view."""

@@ -66,6 +66,60 @@ def test_the_session_can_be_looked_at_afterwards(
     assert "run finished (done)" in capfd.readouterr().out
 
 
+def fill(folder: Path, files: int) -> None:
+    """Write Python files of about 5,000 bytes into *folder*."""
+    for number in range(files):
+        lines = (f"def f{number}_{n}() -> int:\n    return {n}\n" for n in range(110))
+        (folder / "src" / f"m{number:02}.py").write_text("\n".join(lines))
+
+
+def test_a_longer_demo_is_compacted_and_says_how_often(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fill(folder, 60)
+
+    code = main(["demo", str(folder), "-q"])
+
+    out, _ = capfd.readouterr()
+    receipts = re.findall(
+        r"^Compact  (\d): [\d,]+ to [\d,]+ tokens \(-\d\d %\): .* by worker, .*1 mark ",
+        out,
+        re.MULTILINE,
+    )
+    assert code == Exit.DONE
+    assert receipts == [str(number) for number in range(1, len(receipts) + 1)]
+    assert len(receipts) >= 2
+    assert "all of them were read" in out
+
+
+def test_a_small_one_is_not_and_says_so(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main(["demo", str(folder), "-q"])
+
+    out, _ = capfd.readouterr()
+    assert "\nCompact  not once: the context stayed under 50,000 tokens\n" in out
+
+
+def test_with_and_without_compactions_and_over_http_the_report_is_the_same(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(folder, 60)
+    main(["demo", str(folder), "-q"])
+    here = (folder / "pod-report.md").read_bytes()
+    main(["demo", str(folder), "-q", "--http"])
+    over_http = (folder / "pod-report.md").read_bytes()
+    both, _ = capfd.readouterr()
+    monkeypatch.setattr(pod.cli.demo, "COMPACTION", ())
+    main(["demo", str(folder), "-q"])
+    whole = (folder / "pod-report.md").read_bytes()
+
+    numbers = re.findall(r"^Compact  (\d): ", both, re.MULTILINE)
+    assert here == over_http == whole
+    assert numbers.count("2") == 2
+    assert "\nCompact  not once" in capfd.readouterr().out
+
+
 def test_over_http_the_report_is_the_same(folder: Path) -> None:
     assert main(["demo", str(folder), "-q"]) == Exit.DONE
     here = (folder / "pod-report.md").read_bytes()

@@ -7,8 +7,20 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 from pod.cli.progress import Progress
-from pod.entries import ItemEntry, Notice, RunEnd, RunStart, UsageEntry
-from pod.events import Event
+from pod.entries import (
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
+    ItemEntry,
+    Notice,
+    Prune,
+    Receipt,
+    Reference,
+    RunEnd,
+    RunStart,
+    UsageEntry,
+)
+from pod.events import CompactProgress, CompactSkipped, Event
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, Item, ToolCall, ToolResult
 from worker.usage import Usage
@@ -62,13 +74,82 @@ def test_without_a_terminal_only_whole_lines_are_written() -> None:
     )
 
 
+COMPACTIONS: list[Event | Item] = [
+    CompactionStart(
+        compaction_id="a",
+        reason="mid_turn",
+        mode="worker",
+        tokens_before=90_500,
+        threshold=90_000,
+    ),
+    CompactProgress(
+        compaction_id="a",
+        requests=2,
+        worker_input_tokens=6_000,
+        auto_read_tokens=300,
+        auto_read_budget=8_000,
+        references=5,
+        has_summary=False,
+    ),
+    Compaction(
+        compaction_id="a",
+        reason="mid_turn",
+        mode="worker",
+        summary="…",
+        first_kept=None,
+        compacted_from="e",
+        tokens_before=90_500,
+        tokens_after=14_310,
+        receipt=Receipt(
+            summarised_items=61,
+            kept_items=12,
+            summary_tokens=1_204,
+            directive_tokens=310,
+            dropped_quotes=("you may",),
+            worker_requests=4,
+        ),
+        references=(Reference("/a", "used lately"),),
+        cost_usd=0.0123,
+        seconds=12.34,
+    ),
+    CompactionFailed(
+        compaction_id="b",
+        code="timeout",
+        message="Auto-compaction failed: not done in time",
+        consecutive_failures=3,
+        breaker_open=True,
+    ),
+    Prune(entries=("e", "f"), tokens=(15_000, 16_000), saved=30_970),
+    CompactSkipped(reason="all_kept", message="there is nothing to summarise"),
+]
+
+
+def test_a_compaction_is_told_in_a_line_at_each_end() -> None:
+    assert shown(*COMPACTIONS) == (
+        "⇣ compacting (mid_turn): 90,500 tokens of 90,000\n"
+        "⇣ 90,500 to 14,310 tokens (-84 %): 61 items summarised, 12 kept, summary of"
+        " 1,204 by worker, directives of 310, 0 marks of 0, 1 reference, 4 requests,"
+        " $0.0123, 1 quote dropped, 12.3 s\n"
+        "✗ compaction failed: timeout; the history is as it was; 3 failures of the"
+        " compact worker in a row; it is left alone for now\n"
+        "⇣ 2 results left out, 30,970 tokens saved\n"
+        "! not compacted: there is nothing to summarise\n"
+    )
+
+
+def test_on_a_terminal_it_says_how_far_the_compact_worker_is() -> None:
+    assert "compacting: 2 requests, 6,000 tokens of input" in shown(
+        *COMPACTIONS[:2], terminal=True
+    )
+
+
 def test_quiet_it_writes_nothing_but_warnings() -> None:
     warnings: list[Event | Item] = [
         Warning(message="careful"),
         Notice(message="the tail was torn"),
     ]
 
-    assert shown(*ONE_OF_EACH, *warnings, quiet=True) == (
+    assert shown(*ONE_OF_EACH, *COMPACTIONS, *warnings, quiet=True) == (
         "! careful\n! the tail was torn\n"
     )
 

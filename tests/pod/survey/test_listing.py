@@ -16,6 +16,7 @@ from pod.survey.listing import (
     read_listing,
     unquoted,
 )
+from pod.survey.look import cost_of
 from pod.survey.task import Task
 from pod.survey.transcript import Result
 
@@ -214,7 +215,22 @@ def test_what_bash_has_quoted_is_read_back(names: list[str]) -> None:
 def test_a_batch_is_small_in_bytes_too() -> None:
     files = [Listed(str(number), 4_000) for number in range(10)]
 
-    assert len(batches(files, 8, 30_000)) == 7
-    assert len(batches(files, 8, 100_000)) == 8
-    assert len(batches([Listed("huge", 10**9)], 8, 30_000)) == 1
-    assert batches([], 8, 30_000) == []
+    assert len(batches(files, 8, 30_000, cost_of)) == 7
+    assert len(batches(files, 8, 100_000, cost_of)) == 8
+    assert len(batches([Listed("huge", 10**9)], 8, 1_000, cost_of)) == 1
+    assert batches([], 8, 30_000, cost_of) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "cost"),
+    [
+        (Listed("small", 4_000, 100), 4_000),
+        (Listed("its beginning", 10_000, 300), 6_000 + 4_000),
+        (Listed("short lines", 50_000, 1_999), 6_000 + 200 * 30),
+        (Listed("long lines", 400_000, 400), 6_000 + 200 * 400),
+        (Listed("not searched", 10**9), 6_000),
+        (Listed("unknown"), 3_000),
+    ],
+)
+def test_what_is_found_in_a_long_file_counts_too(file: Listed, cost: int) -> None:
+    assert cost_of(file) == cost

@@ -1,0 +1,188 @@
+"""A Pod over a session file whose context fills up, with scripted models."""
+
+import re
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from random import Random
+
+import trio
+from msgspec.structs import replace
+
+from pod.compaction.opening import files_of, open_watch
+from pod.entries import (
+    FORMAT,
+    AnyEntry,
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
+    Header,
+    Known,
+)
+from pod.manifest import CompactionTable, Manifest, PruneTable
+from pod.pod import Bounds, Pod
+from pod.session import Session
+from tests.fakes import FakeTool, Heard
+from tests.turns import setup_for
+from tests.worker.compact import policies
+from tools.base import Call, ToolOutput
+from tools.scope import Scope
+from worker.api import Request, Text, ToolResult
+from worker.client import Client
+from worker.limits import Limits
+from worker.model import Model
+from worker.policy import Decide, Policy, Reply, Route, call, say
+from worker.scripted import ScriptedClient
+
+WINDOW = 60_000
+MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
+TABLE = CompactionTable(
+    compact_threshold=20_000,
+    retained_tokens=2_000,
+    auto_read_budget=1_000,
+    directive_budget=1_000,
+    summary_cap=1_500,
+    summary_target=1_000,
+    reserve_tokens=2_000,
+    overview_tokens=2_000,
+)
+"""Small, so that few results fill it. Low water is 14 000, the late limit 22 500."""
+
+
+class Quarter:
+    """Counts a token four bytes, as the scripted model's provider does."""
+
+    def count(self, text: str) -> int:
+        return ceil(len(text.encode("utf-8", "replace")) / 4)
+
+
+def last_text(request: Request) -> str:
+    """Return the text of the last tool result in *request*, "" without one."""
+    found = ""
+    for message in request.messages:
+        for block in message.content:
+            if isinstance(block, ToolResult):
+                found = "".join(b.text for b in block.content if isinstance(b, Text))
+    return found
+
+
+def fetching(calls: int) -> Policy:
+    """Call ``fetch`` until a result says that it was the last of *calls*.
+
+    The tool counts, not the transcript: a compaction takes messages away.
+    """
+
+    def reply(request: Request) -> Reply:
+        seen = re.match(r"result (\d+)", last_text(request))
+        number = int(seen[1]) if seen else 0
+        if number >= calls:
+            return say(f"All {calls} are fetched.")
+        return call((f"toolu_{number + 1}", "fetch", "{}"))
+
+    return Decide(reply)
+
+
+class FillingPod:
+    """A Pod whose tool ``fetch`` returns *size* tokens a call."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        calls: int = 12,
+        size: int | Callable[[int], int] = 4_000,
+        worker: Policy | None = None,
+        main: Policy | None = None,
+        table: CompactionTable = TABLE,
+        model: Model = MODEL,
+        limits: Limits = Limits(),  # noqa: B008  frozen
+        wrap: Callable[[Client], Client] = lambda client: client,
+    ) -> None:
+        self.path = path
+        self.calls = 0
+        self._size = size if callable(size) else lambda number: int(size)
+        self.heard = Heard()
+        self.told: list[Known] = []
+        self.session = (
+            Session.open(path) if path.exists() else Session.create(path, header())
+        )
+        self.session.on_entry = self.told.append
+        policy = Route(
+            {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
+        )
+        random = Random(len(self.session.tree))
+        setup = setup_for(
+            wrap(ScriptedClient(policy, model)),
+            [FakeTool("fetch", self._fetch)],
+            limits=limits,
+            model=model,
+            new_id=lambda: f"{random.getrandbits(32):08x}",
+        )
+        self.setup = replace(
+            setup,
+            counter=Quarter(),
+            toolbox=replace(
+                setup.toolbox,
+                output=replace(
+                    setup.toolbox.output,
+                    max_bytes=400_000,
+                    max_tokens=100_000,
+                    count=Quarter().count,
+                ),
+            ),
+        )
+        self.scope = Scope([path.parent], [], path.parent)
+        files = files_of(self.session)
+        self.watch = open_watch(
+            Manifest(compaction=table, prune=PruneTable(enabled=False)),
+            self.session,
+            self.setup,
+            scope=self.scope,
+            worker_model=model,
+            files=files,
+            tell=self.heard,
+        )
+        self.pod = Pod(
+            self.session,
+            self.setup,
+            bounds=Bounds(),
+            listen=self.heard,
+            settled=trio.lowlevel.checkpoint,
+            watch=self.watch,
+            files=files,
+        )
+
+    async def _fetch(self, call: Call) -> ToolOutput:
+        self.calls += 1
+        number = int(call.call_id.partition("_")[2])
+        text = f"result {number}\n" + "data " * (self._size(number) * 4 // 5)
+        return ToolOutput(summary=f"fetched {number}", content=text)
+
+    def close(self) -> None:
+        self.session.close()
+        self.scope.close()
+
+    @property
+    def compactions(self) -> list[Compaction]:
+        return [e for e in self.told if isinstance(e, Compaction)]
+
+    @property
+    def failures(self) -> list[CompactionFailed]:
+        return [e for e in self.told if isinstance(e, CompactionFailed)]
+
+
+def header() -> Header:
+    return Header(
+        format=FORMAT, id="s", at="2026-01-01T00:00:00.000Z", cwd="/", system="Test."
+    )
+
+
+def unpaired(entries: list[AnyEntry] | list[Known]) -> list[str]:
+    """Return the compactions that do not have exactly one terminal entry."""
+    starts = [e.compaction_id for e in entries if isinstance(e, CompactionStart)]
+    ends = [
+        e.compaction_id for e in entries if isinstance(e, Compaction | CompactionFailed)
+    ]
+    return [
+        id for id in {*starts, *ends} if starts.count(id) != 1 or ends.count(id) != 1
+    ]
