@@ -28,6 +28,7 @@ from pod.view import Shown, Window, clipped
 from worker.history import is_paused, legal_cuts, stretches, unanswered
 from worker.items import (
     AssistantText,
+    FromModel,
     Item,
     Opaque,
     Reasoning,
@@ -72,7 +73,9 @@ def find_cut(
     *room* is the most tokens the kept items may have (None: no limit). More than
     *retained_tokens* are kept where the cut has to move back to a legal one,
     less where that exceeds *room*; and where *room* is exceeded by the newest
-    unit alone, its largest items are clipped. *count* is asked once for each
+    unit alone, its largest items are clipped. What the model has not answered
+    yet (results, and input behind them) is never summarised: it belongs to the
+    newest unit. *count* is asked once for each
     item. Nothing is cut while a call is unanswered.
     """
     items = [shown.item for shown in window.shown]
@@ -136,17 +139,17 @@ class _Places:
         self._legal = legal_cuts(items)
         self._in_loops = legal_cuts([_unsigned(item) for item in items])
         self._is_legal = frozenset(self._legal)
-
-    @property
-    def last_unit(self) -> int:
+        newest = _first_unseen(items)
+        if newest == len(items):  # all of it is seen
+            newest -= 1
+        self.last_unit = self._in_loops[bisect_right(self._in_loops, newest) - 1]
         """The index at which the newest unit starts that no cut divides."""
-        return self._in_loops[bisect_left(self._in_loops, len(self._items)) - 1]
 
     def candidates(self, retained: int, most: int) -> Iterator[int]:
         """Give the cuts to try: back to a legal one, back into a loop, forward."""
         want = self.sizes.index_of(retained)
-        if retained > 0:  # something is kept, however large it is
-            want = min(want, len(self._items) - 1)
+        if retained > 0 or _first_unseen(self._items) < len(self._items):
+            want = min(want, self.last_unit)  # something is kept, however large it is
         if want:
             for cuts in (self._legal, self._in_loops):
                 if index := cuts[bisect_right(cuts, want) - 1]:
@@ -154,7 +157,7 @@ class _Places:
         elif self.sizes.total <= most:
             return
         for index in self._in_loops[bisect_right(self._in_loops, want) :]:
-            if index < len(self._items) and self._least(index) <= most:
+            if index <= self.last_unit and self._least(index) <= most:
                 yield index
 
     def _least(self, index: int) -> int:
@@ -207,6 +210,14 @@ class _Places:
                 case SystemText():
                     pass
         return dropped
+
+
+def _first_unseen(items: Sequence[Item]) -> int:
+    """Return where what the model has not answered yet begins."""
+    at = len(items)
+    while at and not isinstance(items[at - 1], FromModel):
+        at -= 1
+    return at
 
 
 def _reasoning_tokens(item: Item, tokens: int) -> int:

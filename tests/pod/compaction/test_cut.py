@@ -128,6 +128,18 @@ def test_a_large_unit_behind_a_small_one_is_summarised_where_there_is_no_room() 
     ]
 
 
+@pytest.mark.parametrize("room", [10_000, 300])
+def test_results_are_kept_until_the_model_has_seen_them(room: int) -> None:
+    """Input that came meanwhile stands behind them; they go with it, clipped if need be."""
+    new: list[Item] = [*batch("2", 500), user("b")]
+    path = path_of(user("a"), *batch("1", 500), *new)
+
+    kept = kept_by(path, cut_of(path, retained=5, room=room))
+
+    assert [type(item) for item in kept] == [type(item) for item in new]
+    assert (kept == new) is (room == 10_000)
+
+
 def test_the_newest_unit_is_clipped_where_it_exceeds_the_room_alone() -> None:
     """pi#7201, case 18: the last result is larger than all that may be kept."""
     path = path_of(user("a"), said("x"), user("b"), *batch("1", 5_000))
@@ -213,7 +225,7 @@ def test_entries_without_items_stay_with_the_first_kept_one() -> None:
 
 
 def test_entries_before_the_first_kept_one_do_not_reach_over_a_compaction() -> None:
-    first = path_of(user("a"), user(long(500)), ModelChange(model="m"))
+    first = path_of(user("a"), said(long(500)), ModelChange(model="m"))
     path = compacted(first, cut_in(first, retained=0))
     path = path_of(*path, USED, user("b"), said(long(500)), user("c"))
 
