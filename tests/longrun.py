@@ -58,7 +58,6 @@ from tools.base import Call, Tool, ToolOutput
 from worker.api import Request, Text, ToolResult, ToolSpec, ToolUse
 from worker.client import Client, Delta, Failure, Response
 from worker.events import Live, Retry, Warning
-from worker.items import UserText
 from worker.model import Model
 from worker.policy import FailingWhen, Policy, Reply, Route, call, say, think
 from worker.scripted import ScriptedClient

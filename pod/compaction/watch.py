@@ -174,8 +174,10 @@ class ContextWatch:
         match outcome:
             case Done() | Pruned():
                 return None
-            case Skipped():
-                why = f"{outcome.reason}; {cause}" if cause else outcome.reason
+            case Skipped("floor", message):
+                return _full(reason, failure_text(reason, message))
+            case Skipped(word):
+                why = f"{word}; {cause}" if cause else word
                 return await self._too_large(limit, reason, why)
             case Failed(entry):
                 return _full(reason, entry.message)
