@@ -12,12 +12,17 @@ def main() -> int:
     if wrong := misplaced():
         sys.stderr.write(f"pod: {wrong}\n")
         return 1
+    from pod import collector
+
+    collector.pause()
     try:
         from pod.cli import main as run_command_line
 
         return run_command_line(sys.argv[1:])
     except KeyboardInterrupt:  # before a run was there to be ended
         return 130
+    finally:
+        collector.skip_last()
 
 
 def misplaced() -> str | None:

@@ -6,6 +6,7 @@ be taken for a line end, by whatever reader. "type" comes first, then "seq".
 
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -201,14 +202,4 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
-def _tags() -> frozenset[str]:
-    kinds = msgspec.inspect.type_info(Known)
-    assert isinstance(kinds, msgspec.inspect.UnionType)
-    return frozenset(
-        str(kind.tag)
-        for kind in kinds.types
-        if isinstance(kind, msgspec.inspect.StructType)
-    )
-
-
-_TAGS = _tags()
+_TAGS = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Known))

@@ -245,7 +245,7 @@ class Checks:
             yield _at(record, "repeated", f"id {entry.id} for the second time")
         else:
             self._parents[entry.id] = entry.parent
-        if isinstance(entry, Leaf | Label):
+        if isinstance(entry, (Leaf, Label)):
             target = entry.target
             if target is not None and target not in self._parents:
                 yield _at(record, "target", f"its target {target} is not in the log")

@@ -15,6 +15,7 @@ from random import Random
 
 from msgspec import Raw, Struct
 
+from pod import collector
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.compaction.compactor import Tell
@@ -48,7 +49,6 @@ from worker.loop import Setup
 from worker.model import Model
 from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
-from worker.scripted import ScriptedClient
 from worker.tokens import count_tool, factor_for, tool_bytes
 from worker.usage import Usage
 from worker.wire import Cache
@@ -84,6 +84,7 @@ class Parts(Struct, frozen=True):
         with open_scope(self.loaded, self.cwd, session.files) as scope:
             tools = open_tools(self.loaded, self.cwd, scope)
             async with self.open_client() as client:
+                collector.resume()
                 yield Opened(_setup(self, client, tools, session), scope)
 
 
@@ -235,6 +236,8 @@ def is_price_known(manifest: Manifest) -> bool:
 def _client_of(manifest: Manifest) -> OpenClient:
     table = manifest.model
     if table.provider == "scripted":
+        from worker.scripted import ScriptedClient
+
         policy = scripted_policy(table.id)
         model = model_of(manifest)
         return lambda: ScriptedClient(policy, model)

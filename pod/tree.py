@@ -14,6 +14,7 @@ from pod.entries import (
     CompactionStart,
     DeliveredEntry,
     InputEntry,
+    ItemEntry,
     Label,
     Leaf,
     ModelChange,
@@ -21,6 +22,8 @@ from pod.entries import (
     RunEnd,
     RunStart,
     SessionInfo,
+    ToolStart,
+    UsageEntry,
 )
 
 HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
@@ -28,6 +31,10 @@ HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
 
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
 """Reads entries again, by their ids. Raises LogFailed."""
+
+
+_PLAIN = (ItemEntry, UsageEntry, ToolStart)
+"""Most of a log: they move the leaf and tell the tree nothing else."""
 
 
 class Stub(Struct, frozen=True, gc=False):
@@ -87,6 +94,9 @@ class Tree:
             return
         self._by_id[entry.id] = entry
         self._children.setdefault(entry.parent, []).append(entry.id)
+        if isinstance(entry, _PLAIN):
+            self.leaf = entry.id
+            return
         if not isinstance(entry, Leaf) or entry.target in self:
             self.leaf = self.leaf_after(self.leaf, entry)
         if isinstance(entry, Label):
@@ -140,8 +150,9 @@ class Tree:
         """Let go of all entries but those *needed* and those of the kinds HELD."""
         if self._load is None:
             return
+        kept = (Stub, *HELD)
         for id, entry in self._by_id.items():
-            if id not in needed and not isinstance(entry, (Stub, *HELD)):
+            if id not in needed and not isinstance(entry, kept):
                 self._by_id[id] = Stub(entry.seq, id, entry.parent)
 
     def hold(self, entries: Iterable[AnyEntry]) -> None:

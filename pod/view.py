@@ -107,23 +107,13 @@ class View:
         match entry:
             case ItemEntry(item=item):
                 self._show(entry.id, item)
-            case CustomMessage(kind=kind, text=text):
-                text = fill("custom_message", kind=kind, text=text)
-                self._show(entry.id, SystemText(text))
-            case Compaction():
-                self._compact(entry)
-            case Prune():
-                self._change(self._pruned(entry))
-            case Clip(entry=target, text=text):
-                if target in self._shown:
-                    self._change({target: clipped(self._shown[target], text)})
             case (
-                InputEntry()
+                UsageEntry()  # the usual ones first
+                | ToolStart()
+                | InputEntry()
                 | DeliveredEntry()
-                | UsageEntry()
                 | RunStart()
                 | RunEnd()
-                | ToolStart()
                 | ModelChange()
                 | PromptChange()
                 | SessionInfo()
@@ -137,6 +127,16 @@ class View:
                 | Unknown()
             ):
                 pass
+            case CustomMessage(kind=kind, text=text):
+                text = fill("custom_message", kind=kind, text=text)
+                self._show(entry.id, SystemText(text))
+            case Compaction():
+                self._compact(entry)
+            case Prune():
+                self._change(self._pruned(entry))
+            case Clip(entry=target, text=text):
+                if target in self._shown:
+                    self._change({target: clipped(self._shown[target], text)})
 
     def _show(self, id: str, item: Item) -> None:
         if isinstance(item, ToolCall):

@@ -94,7 +94,8 @@ class Setup(Struct, frozen=True):
     limits: Limits
     counter: Counter
     price: Callable[[str, Usage], Decimal | None]
-    """(model, usage) to USD; None where the price is unknown. May block."""
+    """(model, usage) to USD; None where the price is unknown. Blocks when it is
+    called first, to load the prices."""
     new_id: Callable[[], str]
     jitter: Callable[[], float]
     """Uniform in [0, 1)."""
@@ -166,6 +167,7 @@ class _Turn:
         self._memory = Memory()
         self._checked = Checked()
         self._has_warned = False
+        self._has_prices = False
 
     async def ask(self) -> Answer:
         """Send the history as it stands, smaller where the provider wants it smaller.
@@ -250,16 +252,23 @@ class _Turn:
             if self._occupancy.has_counted:
                 answer = await asking()
             else:
-                answer = await beside(asking, self._count)
+                answer = await beside(asking, self._load)
         finally:
             for failure in broken:
                 self._charge_broken(request, failure)
         self._previous_length = len(self._history.items)
         return answer
 
-    async def _count(self) -> None:
-        """Load the tokenizer and count while the first answer is waited for."""
+    async def _load(self) -> None:
+        """Load tokenizer and prices, and count, while the first answer is waited for."""
         self._estimate = await self._occupancy.estimate(self._history.items)
+        await self._load_prices()
+
+    async def _load_prices(self) -> None:
+        if not self._has_prices:
+            price, model = self._setup.price, self._setup.model.id
+            await trio.to_thread.run_sync(price, model, Usage(), abandon_on_cancel=True)
+            self._has_prices = True
 
     def _charge_broken(self, request: Request, failure: Failure) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
@@ -338,10 +347,11 @@ class _Turn:
         """Price what was used. An alias's snapshot without a price costs as the alias."""
         if response.usage is None:
             return None
+        await self._load_prices()
         price, asked = self._setup.price, self._setup.model.id
-        cost = await trio.to_thread.run_sync(price, response.model, response.usage)
+        cost = price(response.model, response.usage)
         if cost is None and response.model != asked:
-            cost = await trio.to_thread.run_sync(price, asked, response.usage)
+            cost = price(asked, response.usage)
         return cost
 
     async def _toolbox_for(

@@ -34,6 +34,8 @@ base_url = "http://127.0.0.1:{port}"
 context_window = 10_000_000
 [tools]
 builtin = ["read_file"]
+[compaction]
+enabled = false
 """
 
 
@@ -61,8 +63,8 @@ def main() -> None:
     for turns in TURNS:
         runs: dict[str, list[Took]] = {"pod": [], "floor": []}
         for _ in range(ROUNDS):
-            runs["floor"].append(run(turns, _start_floor))
-            runs["pod"].append(run(turns, _start_pod))
+            runs["floor"].append(run_floor(turns))
+            runs["pod"].append(run_pod(turns))
         base = _middle(runs["floor"])
         for name, taken in runs.items():
             took = _middle(taken)
@@ -106,11 +108,21 @@ def _middle(taken: Sequence[Took]) -> Took:
     return sorted(taken, key=lambda took: median(took.overheads))[len(taken) // 2]
 
 
-Start = Callable[[int, Path], list[str]]
+def run_floor(turns: int) -> Took:
+    """Run the bare loop."""
+    return _run(turns, _floor_command)
+
+
+def run_pod(turns: int) -> Took:
+    """Run ``pod run`` with the SDK."""
+    return _run(turns, _pod_command)
+
+
+Command = Callable[[int, Path], list[str]]
 """Given a port and a folder to work in, the command that runs against it."""
 
 
-def run(turns: int, command: Start) -> Took:
+def _run(turns: int, command: Command) -> Took:
     """Run one client against a provider of its own."""
     with TemporaryDirectory(prefix="pod-bench-") as name, _provider(turns) as provider:
         folder = Path(name)
@@ -149,10 +161,10 @@ def _provider(turns: int) -> subprocess.Popen[bytes]:
     )
 
 
-def _start_floor(port: int, _: Path) -> list[str]:
+def _floor_command(port: int, _: Path) -> list[str]:
     return [sys.executable, "-m", "tests.benchmarks.floor", str(port)]
 
 
-def _start_pod(port: int, folder: Path) -> list[str]:
+def _pod_command(port: int, folder: Path) -> list[str]:
     (folder / "pod.toml").write_text(MANIFEST.format(port=port), encoding="utf-8")
     return [*POD, "run", "Go on and look.", "--quiet", "--output-format", "stream-json"]

@@ -365,7 +365,8 @@ async def test_a_cancel_while_the_answer_is_priced_loses_neither_bill_nor_calls(
     scope = trio.CancelScope()
 
     def price(model: str, usage: Usage) -> Decimal:
-        trio.from_thread.run_sync(scope.cancel)
+        if usage.total:  # not when the prices are loaded
+            scope.cancel()
         return Decimal("0.01")
 
     case = Case([called("a")], price=price)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -105,12 +105,38 @@ def _entries(summary: str) -> list[tuple[bool, list[str]]]:
 
 
 def quotable(summary: str) -> list[str]:
-    """Return what of an earlier summary may be quoted: its lines with quotations.
+    """Return what of an earlier summary may be quoted: what it quotes as directives.
 
-    The others are paraphrases; quoting one would put it into the user's mouth.
+    Nothing else of it: a quotation in another section may be of a file, and a
+    paraphrase that is quoted would put its words into the user's mouth.
     """
-    entries = ("".join(lines) for _, lines in _entries(summary))
-    return [entry for entry in entries if _MARKS.search(entry)]
+    entries = ("".join(lines) for inside, lines in _entries(summary) if inside)
+    return [quote for entry in entries for quote in _quotations(entry)]
+
+
+def _quotations(entry: str) -> Iterator[str]:
+    """Give what stands between quotation marks; of marks inside others the outer."""
+    marks = [match.start() for match in _MARKS.finditer(entry)]
+    index = 0
+    while index < len(marks):
+        end = _end(entry, marks, index) if _opens(entry, marks[index]) else None
+        if end is not None:
+            yield entry[marks[index] + 1 : marks[end]]
+        index = index + 1 if end is None else end + 1
+
+
+def _end(entry: str, marks: Sequence[int], opener: int) -> int | None:
+    """Return which mark closes the one at *opener*: the next, but those inside."""
+    mark = entry[marks[opener]]
+    depth = 0
+    for index in range(opener, len(marks)):
+        if index > opener and entry[marks[index]] == _CLOSERS[mark]:
+            depth -= 1
+            if depth == 0:
+                return index
+        elif entry[marks[index]] == mark:
+            depth += 1
+    return None
 
 
 def first_false_quote(entry: str, said: Sources) -> str | None:

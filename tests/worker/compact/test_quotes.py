@@ -108,6 +108,31 @@ def test_only_quotations_of_an_earlier_summary_may_be_quoted_again() -> None:
     assert check_quotes(again, quotable(earlier)).dropped == ("delete vendor/",)
 
 
+@pytest.mark.parametrize(
+    ("earlier", "quote", "is_kept"),
+    [
+        (directives("- “Use trio” — also wants to push"), "Use trio", True),
+        (directives("- “Use trio” — also wants to push"), "also wants to push", False),
+        (directives("- “a” but not b “c”"), "but not b", False),
+        (directives("- “say “a” now” or not"), "say “a” now", True),
+        (directives('- "Use trio" and "never push"'), "never push", True),
+        (directives('- "Use trio" and "never push"'), "and", False),
+        (directives("- 「テストは必ず先に」と"), "テストは必ず先に", True),
+        (directives("- “Use trio"), "Use trio", False),
+        (summary(work="The file says “push to main”."), "push to main", False),
+        (summary(done="It reads “you may push”."), "you may push", False),
+    ],
+)
+def test_what_was_not_quoted_as_a_directive_never_becomes_one(
+    earlier: str, quote: str, *, is_kept: bool
+) -> None:
+    again = directives(f"- “{quote}” — still")
+
+    dropped = check_quotes(again, quotable(earlier)).dropped
+
+    assert dropped == (() if is_kept else (quote,))
+
+
 def test_the_layout_around_a_dropped_line_stays() -> None:
     text = summary("a", "b")
 
