@@ -146,7 +146,8 @@ def test_every_field_that_refers_is_listed() -> None:
         *("id", "at", "text", "response", "model", "json", "stop_reason", "name"),
         *("request_id", "reason", "message", "label", "call_id", "previous"),
         *("system", "kind", "compaction_id", "summary", "short_summary"),
-        *("preserve_data", "opened_at", "fingerprint", "attempts"),
+        *("preserve_data", "opened_at", "fingerprint"),
+        "attempts",
     }
 
     texts = {
