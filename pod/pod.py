@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from msgspec import Struct, structs
 
+from pod.compaction.admission import Refused
 from pod.compaction.cut import NoCut
 from pod.compaction.job import Outcome
 from pod.compaction.plan import Plan
@@ -220,7 +221,7 @@ class Pod:
 
     async def plan(
         self, *, instructions: str = "", mode: Mode | None = None
-    ) -> Plan | NoCut:
+    ) -> Plan | NoCut | Refused:
         """Return how compact would begin. No model is asked, nothing is written."""
         return await self._watch.plan(instructions=instructions, mode=mode)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pod.compaction.admission import Refused
 from pod.compaction.compactor import Compactor
 from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
@@ -141,7 +142,9 @@ class ContextWatch:
         """Compact because a person, or a program, asks for it."""
         return await self._compact(await self._manual(instructions, mode), spent)
 
-    async def plan(self, *, instructions: str, mode: Mode | None) -> Plan | NoCut:
+    async def plan(
+        self, *, instructions: str, mode: Mode | None
+    ) -> Plan | NoCut | Refused:
         """Return how by_hand would begin, without beginning it."""
         job = await self._manual(instructions, mode)
         return await plan(self._compactor, job, self.thresholds)
