@@ -18,6 +18,7 @@ from pod.recovery import settled
 from pod.session import Session
 from prompts import load
 from tools.files_in_use import FilesInUse
+from worker.cancelled import is_cancel
 from worker.crash import crash_text
 from worker.endings import Failed, Yielded
 from worker.events import Listen, Warning
@@ -141,7 +142,7 @@ class Pod:
             verdict = verdict_of_stop("sigint")
             raise
         except BaseException as error:
-            if not _is_cancel(error):
+            if not is_cancel(error):
                 verdict = _verdict_of_bug(error)
             raise
         finally:
@@ -318,13 +319,6 @@ def last_text(items: Sequence[Item]) -> str:
             case _:
                 pass
     return "".join(reversed(said))
-
-
-def _is_cancel(error: BaseException) -> bool:
-    """Whether *error* is a cancellation going by, and nothing else."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(trio.Cancelled)[1] is None
-    return isinstance(error, trio.Cancelled)
 
 
 def _verdict_of_bug(error: BaseException) -> Verdict:

@@ -1,63 +1,44 @@
-"""One compaction: from its start entry, over the rungs, to its terminal entry."""
+"""One compaction: whether it may begin, and from its start entry to its terminal one."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import trio
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.clock import now
+from pod.compaction.admission import Admission, Refused, admit
 from pod.compaction.breaker import Breaker
-from pod.compaction.cut import Cut, NoCut, find_cut
-from pod.compaction.directives import directives_of
-from pod.compaction.file_operations import file_details
-from pod.compaction.framing import directives_text, leading_items, references_text
+from pod.compaction.cut import NoCut
+from pod.compaction.framing import leading_items, references_text
+from pod.compaction.ground import Ground
 from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
-from pod.compaction.mechanical import mechanical_summary
-from pod.compaction.plan import room_for_kept, worker_task
+from pod.compaction.plan import ground_of, summary_without_model, worker_task
+from pod.compaction.summary import Summary
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.verdict import Figures, Rejection, judge
 from pod.entries import (
-    AutoRead,
     Compaction,
     CompactionCode,
     CompactionFailed,
     CompactionStart,
-    Directive,
-    FileDetails,
     Mode,
     Receipt,
     Reference,
 )
+from pod.errors import LogFailed
 from pod.events import CompactProgress, CompactSkipped
-from pod.view import Window
+from worker.cancelled import is_cancel
 from worker.compact.run import compact
-from worker.compact.task import (
-    CompactError,
-    Progress,
-    Result,
-    Task,
-)
+from worker.compact.task import CompactError, Progress, Result, Task
+from worker.crash import crash_text
 from worker.limits import Spent
 
 if TYPE_CHECKING:
     from pod.compaction.compactor import Compactor
-
-
-class _Summary(Struct, frozen=True):
-    """What a rung gives: the summary and what goes with it."""
-
-    mode: Mode
-    text: str
-    auto_read: tuple[AutoRead, ...] = ()
-    references: tuple[Reference, ...] = ()
-    dropped_quotes: tuple[str, ...] = ()
-    vanished: tuple[str, ...] = ()
-    requests: int = 0
-    input_tokens: int = 0
 
 
 class _Missed(Exception):
@@ -69,7 +50,7 @@ class _Missed(Exception):
 
 
 class Attempt:
-    """One compaction under way: from its start entry to its terminal one."""
+    """One compaction under way."""
 
     def __init__(
         self,
@@ -82,145 +63,123 @@ class Attempt:
         self._session = compactor.session
         self._settings = compactor.settings
         self._job = job
+        self._low_water = thresholds.low_water if thresholds else None
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
         self._breaker = self._session.breaker
+        self._fingerprint = ""
         self._attempts: list[str] = []
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()
 
     async def run(self) -> Outcome:
-        window = self._session.window
-        count = await self._of.counted([shown.item for shown in window.shown])
-        overhead = await self._of.overhead()
-        cut = find_cut(
-            window,
-            retained_tokens=self._settings.retained_tokens,
-            room=room_for_kept(self._settings, self._thresholds, overhead),
-            count=count,
-        )
-        if isinstance(cut, NoCut):
-            return self._skip(cut.reason, cut.message)
+        start = await ground_of(self._of, self._thresholds)
+        if isinstance(start, NoCut):
+            return self._skip(start.reason, start.message)
+        admission = self._admit(start)
+        if isinstance(admission, Refused):
+            return self._skip(admission.reason, admission.message)
+        self._attempts += admission.left_out
         self._session.append(
             CompactionStart(
                 compaction_id=self._id,
                 reason=self._job.reason,
-                mode=self._job.rungs[0],
+                mode=admission.rungs[0],
                 tokens_before=self._job.tokens,
                 threshold=self._job.limit,
                 will_retry=self._job.goes_on,
             )
         )
-        missed = _Missed("cancelled", "cancelled")
         try:
-            entry = await self._climb(window, cut, overhead)
+            return Done(await self._climb(start, admission.rungs))
         except _Missed as error:
             missed = error
-        except trio.Cancelled:
-            await self._failed(missed)
+        except LogFailed as error:
+            with suppress(LogFailed):  # opening the session again ends it, too
+                await self._failed(_Missed("log_failed", str(error)))
             raise
         except BaseException as error:
-            await self._failed(_Missed("api", f"{type(error).__qualname__}: {error}"))
+            is_over = is_cancel(error) or isinstance(error, KeyboardInterrupt)
+            await self._failed(
+                _Missed("cancelled", "cancelled")
+                if is_over
+                else _Missed("api", crash_text(error))
+            )
             raise
-        else:
-            return Done(entry)
         return Failed(await self._failed(missed))
 
     def _skip(self, reason: str, message: str) -> Skipped:
         self._of.tell(CompactSkipped(reason=reason, message=message))
         return Skipped(reason, message)
 
-    async def _climb(self, window: Window, cut: Cut, overhead: int) -> Compaction:
+    def _admit(self, start: Ground) -> Admission | Refused:
+        """Ask whether to begin, and with which rungs."""
+        if self._job.reason == "manual":
+            self._breaker = self._breaker.half_opened(by_hand=True)
+        self._fingerprint = _fingerprint(start, self._job.instructions)
+        return admit(
+            start,
+            self._job.rungs,
+            low_water=self._low_water,
+            refusal=self._breaker.refusal(
+                self._fingerprint, now=now(), cooldown=self._settings.cooldown
+            ),
+        )
+
+    async def _climb(self, start: Ground, rungs: Sequence[Mode]) -> Compaction:
         """Try the rungs in order; commit the first summary that passes.
 
         Raises _Missed with the last rung's reason.
         """
-        head = [shown.item for shown in window.shown[: cut.index]]
-        directives = directives_of(
-            head,
-            window.compaction.directives if window.compaction else (),
-            budget=self._settings.directive_budget,
-            count=self._of.count,
-        )
-        details = file_details(head, window.compaction)
         missed = _Missed("no_summary", "no rung was tried")
-        for mode in self._job.rungs:
+        for mode in rungs:
             try:
-                summary = await self._summary(mode, window, cut, directives, details)
-                entry, rejection = await self._judged(
-                    summary, window, cut, directives, details, overhead
-                )
+                summary = await self._summary(mode, start)
+                entry, rejection = await self._judged(summary, start)
                 if rejection is None:
-                    return await self._commit(entry, cut)
+                    return await self._commit(entry, start)
                 missed = _Missed(rejection.code, rejection.message)
                 if mode == "worker":
-                    self._count_failure(window, cut)
+                    self._count_failure()
             except _Missed as error:
                 missed = error
             self._attempts.append(f"{mode}: {missed.code}: {missed}")
         raise missed
 
-    async def _summary(
-        self,
-        mode: Mode,
-        window: Window,
-        cut: Cut,
-        directives: Sequence[Directive],
-        details: FileDetails,
-    ) -> _Summary:
+    async def _summary(self, mode: Mode, start: Ground) -> Summary:
         match mode:
             case "worker":
-                return await self._by_worker(window, cut, directives, details)
+                return await self._by_worker(start)
             case "mechanical":
-                head = [shown.item for shown in window.shown[: cut.index]]
-                known = await self._of.known_files(details)
-                previous = window.compaction.summary if window.compaction else ""
-                text = await trio.to_thread.run_sync(
-                    lambda: mechanical_summary(
-                        head,
-                        previous=previous,
-                        details=details,
-                        cap=self._settings.worker.summary_cap,
-                        count=self._of.count,
-                    )
-                )
-                return _Summary(
-                    mode="mechanical",
-                    text=text,
-                    references=tuple(Reference(f.path, f.use) for f in known),
-                )
+                return await self._without_model(start)
 
-    async def _by_worker(
-        self,
-        window: Window,
-        cut: Cut,
-        directives: Sequence[Directive],
-        details: FileDetails,
-    ) -> _Summary:
-        fingerprint = self._fingerprint(window, cut)
-        if self._job.reason == "manual":
-            self._breaker = self._breaker.half_opened(by_hand=True)
-        refusal = self._breaker.refusal(
-            fingerprint, now=now(), cooldown=self._settings.cooldown
-        )
-        if refusal == "open":
-            raise _Missed("api", "the circuit breaker of the compact worker is open")
-        if refusal == "same_input":
-            raise _Missed("no_summary", "the compact worker failed on this very input")
-        known = await self._of.known_files(details)
-        task = worker_task(window, cut, directives, known, self._job.instructions)
+    async def _without_model(self, start: Ground) -> Summary:
+        """Summarise by rules, as short as it takes to fit."""
+        known = await self._of.known_files(start.details)
+        references = tuple(Reference(f.path, f.use) for f in known)
+        cap = self._settings.worker.summary_cap
+        if self._low_water is not None:
+            bare = Summary(mode="mechanical", text=".", references=references)
+            after = (await self._entry(bare, start)).tokens_after
+            cap = min(cap, self._low_water - after)
+        text = await summary_without_model(start, self._of, cap=cap)
+        return Summary(mode="mechanical", text=text, references=references)
+
+    async def _by_worker(self, start: Ground) -> Summary:
+        known = await self._of.known_files(start.details)
+        task = worker_task(start, known, self._job.instructions)
         try:
             result = await self._run_worker(task)
         except CompactError as error:
             if error.counts:
-                self._count_failure(window, cut)
+                self._count_failure()
             raise _Missed(error.code, str(error)) from error
         auto_read, vanished = await self._of.read_marks(result.marks)
         marked = {file.path for file in auto_read}
         uses = {file.path: file.use for file in known}
         named = dict.fromkeys((*uses, *result.references, *vanished))
-        return _Summary(
+        return Summary(
             mode="worker",
             text=result.summary,
             auto_read=auto_read,
@@ -263,34 +222,30 @@ class Attempt:
             )
         )
 
-    def _fingerprint(self, window: Window, cut: Cut) -> str:
-        """Return a code for what the compact worker would be given."""
-        ids = [shown.entry for shown in window.shown[: cut.index]]
-        return sha256(" ".join([*ids, self._job.instructions]).encode()).hexdigest()[
-            :16
-        ]
-
-    def _count_failure(self, window: Window, cut: Cut) -> None:
+    def _count_failure(self) -> None:
         self._breaker = self._breaker.failed(
-            self._fingerprint(window, cut),
-            now=now(),
-            max_failures=self._settings.max_failures,
+            self._fingerprint, now=now(), max_failures=self._settings.max_failures
         )
         self._session.append(self._breaker.as_entry())
 
     async def _judged(
-        self,
-        summary: _Summary,
-        window: Window,
-        cut: Cut,
-        directives: tuple[Directive, ...],
-        details: FileDetails,
-        overhead: int,
+        self, summary: Summary, start: Ground
     ) -> tuple[Compaction, Rejection | None]:
         """Build the entry *summary* makes, and judge the context behind it."""
-        count = self._of.count
-        summary_tokens = count(summary.text)
-        directive_tokens = count(directives_text(directives)) if directives else 0
+        entry = await self._entry(summary, start)
+        figures = Figures(
+            before=self._job.tokens,
+            after=entry.tokens_after,
+            limit=self._low_water,
+            min_gain=self._settings.min_gain,
+            summary=entry.receipt.summary_tokens,
+            summary_cap=self._settings.worker.summary_cap,
+        )
+        return entry, judge(summary.text, figures)
+
+    async def _entry(self, summary: Summary, start: Ground) -> Compaction:
+        """Return the entry that *summary* makes, with its receipt."""
+        count, cut = self._of.count, start.cut
         entry = Compaction(
             compaction_id=self._id,
             reason=self._job.reason,
@@ -301,31 +256,21 @@ class Attempt:
             dropped_reasoning=cut.dropped_reasoning,
             tokens_before=self._job.tokens,
             tokens_after=0,
-            directives=directives,
+            directives=start.directives,
             auto_read=summary.auto_read,
             references=summary.references,
-            details=details,
+            details=start.details,
             usage=self._worker_spent.usage,
             cost_usd=_dollars(self._worker_spent.cost),
             seconds=round(trio.current_time() - self._started, 3),
         )
-        leading = leading_items(entry)
-        after = overhead + cut.kept_tokens + sum(await self._of.sizes(leading))
-        figures = Figures(
-            before=self._job.tokens,
-            after=after,
-            limit=self._thresholds.low_water if self._thresholds else None,
-            min_gain=self._settings.min_gain,
-            summary=summary_tokens,
-            summary_cap=self._settings.worker.summary_cap,
-        )
         receipt = Receipt(
             summarised_items=cut.index,
             summarised_tokens=cut.summarised_tokens,
-            kept_items=len(window.shown) - cut.index - len(cut.dropped_reasoning),
+            kept_items=len(start.window.shown) - cut.index - len(cut.dropped_reasoning),
             kept_tokens=cut.kept_tokens,
-            summary_tokens=summary_tokens,
-            directive_tokens=directive_tokens,
+            summary_tokens=count(summary.text),
+            directive_tokens=start.directive_tokens,
             auto_read_tokens=sum(file.tokens for file in summary.auto_read),
             reference_tokens=count(references_text(summary.references))
             if summary.references
@@ -336,15 +281,16 @@ class Attempt:
             worker_input_tokens=summary.input_tokens,
             attempts=(*self._attempts, f"{summary.mode}: used"),
         )
-        entry = replace(entry, tokens_after=after, receipt=receipt)
-        return entry, judge(summary.text, figures)
+        leading = sum(await self._of.sizes(leading_items(entry)))
+        after = start.overhead + cut.kept_tokens + leading
+        return replace(entry, tokens_after=after, receipt=receipt)
 
-    async def _commit(self, entry: Compaction, cut: Cut) -> Compaction:
+    async def _commit(self, entry: Compaction, start: Ground) -> Compaction:
         """Write the compaction as one batch, durable before anybody acts on it."""
+        is_closing = entry.mode == "worker" and self._breaker != Breaker()
+        closed = [Breaker().as_entry()] if is_closing else []
         with trio.CancelScope(shield=True):
-            written = self._session.append(*cut.clips, entry)
-            if entry.mode == "worker" and self._breaker != Breaker():
-                self._session.append(Breaker().as_entry())
+            written = self._session.append(*start.cut.clips, entry, *closed)
             self._of.occupancy.reset()
             await self._session.commit()
         return next(e for e in written if isinstance(e, Compaction))
@@ -370,6 +316,12 @@ class Attempt:
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
         return entry
+
+
+def _fingerprint(start: Ground, instructions: str) -> str:
+    """Return a code for what the compact worker would be given."""
+    ids = [shown.entry for shown in start.window.shown[: start.cut.index]]
+    return sha256(" ".join([*ids, instructions]).encode()).hexdigest()[:16]
 
 
 def _dollars(cost: Decimal | None) -> float | None:

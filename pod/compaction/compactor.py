@@ -12,6 +12,7 @@ from typing import IO
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from pod.compaction.attempt import Attempt
 from pod.compaction.framing import auto_read_text
@@ -85,13 +86,15 @@ class Compactor:
         included. Raises LogFailed.
         """
         async with self._lock:
-            if job.limit is not None and await self._prune(job.limit):
+            if job.limit is not None and await self._prune():
                 left = await self.occupancy.estimate(self.session.items)
-                return Pruned(job.tokens - left)
+                if left <= job.limit:
+                    return Pruned(job.tokens - left)
+                job = replace(job, tokens=left)
             return await Attempt(self, job, thresholds, spent).run()
 
-    async def _prune(self, limit: int) -> bool:
-        """Prune where that pays; whether the limit holds again by that alone."""
+    async def _prune(self) -> bool:
+        """Prune where that pays; whether anything was."""
         limits, window = self.settings.prune, self.session.window
         if limits is None:
             return False
@@ -106,7 +109,7 @@ class Compactor:
             return False
         self.session.append(prune)
         self.occupancy.reset()
-        return await self.occupancy.over(self.session.items, limit) is None
+        return True
 
     async def _growth(self, window: Window) -> float:
         """Return by how many tokens the context grew with each response."""
@@ -136,11 +139,6 @@ class Compactor:
             return tokens
 
         return count
-
-    async def overhead(self) -> int:
-        """Return the tokens of the system prompt and the tools."""
-        parts = await self.occupancy.parts(())
-        return parts.system + parts.tools
 
     async def known_files(self, details: FileDetails) -> tuple[KnownFile, ...]:
         """Return the default references: the files used last, with their sizes."""

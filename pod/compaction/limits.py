@@ -19,6 +19,28 @@ def thresholds_of(
     )
 
 
+def thresholds_in(
+    table: CompactionTable, *, window: int, max_tokens: int
+) -> Thresholds:
+    """Return the limits in a *window* that the provider told of during a run.
+
+    They hold whatever the manifest says, since the window does: what is set is
+    lowered, and no more than a quarter is left free.
+    """
+    free = min(table.reserve_tokens, window // 4)
+    found = derive(
+        compact_threshold=table.compact_threshold,
+        turn_threshold=table.turn_threshold,
+        window=window,
+        reserve_tokens=free,
+        max_tokens=min(max_tokens, window // 4),
+        low_water=table.low_water,
+    )
+    turn = window - free if found is None else min(found.turn, window - free)
+    post_run = turn * 8 // 9 if found is None else min(found.post_run, turn * 8 // 9)
+    return Thresholds(post_run, turn, int(post_run * table.low_water))
+
+
 def budgets_of(table: CompactionTable, overhead: int) -> Budgets:
     """Return the most the parts of a compacted context may take."""
     return Budgets(

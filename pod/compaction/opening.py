@@ -1,7 +1,7 @@
 """From a manifest and a session to the watch over the session's context."""
 
 from pod.compaction.compactor import Compactor, Tell
-from pod.compaction.limits import thresholds_of
+from pod.compaction.limits import thresholds_in, thresholds_of
 from pod.compaction.prune import PruneLimits
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -43,7 +43,10 @@ def open_watch(
     )
 
     def limits(window: int | None) -> Thresholds | None:
-        return thresholds_of(table, window=window, max_tokens=setup.model.max_tokens)
+        most = setup.model.max_tokens
+        if window is None or window == setup.model.window:
+            return thresholds_of(table, window=window, max_tokens=most)
+        return thresholds_in(table, window=window, max_tokens=most)
 
     return ContextWatch(compactor, derive=limits, window=setup.model.window)
 
@@ -81,8 +84,16 @@ def rungs_of(table: CompactionTable) -> tuple[Mode, ...]:
 
 
 def files_of(session: Session) -> FilesInUse:
-    """Return the files the session's tools used, as far as they are in memory."""
+    """Return the files the session's tools used, as far as its window tells.
+
+    Of what is behind the latest compaction it has what that one wrote down.
+    """
     files = FilesInUse()
+    if (before := session.window.compaction) is not None:
+        files.touch(reversed([reference.path for reference in before.references]))
+        files.touch(reversed([file.path for file in before.auto_read]))
+        files.touch(before.details.read_files)
+        files.touch(before.details.modified_files)
     for item in session.items:
         if isinstance(item, ToolResult):
             files.touch(item.referenced_files)

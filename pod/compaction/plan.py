@@ -1,6 +1,5 @@
 """What a compaction begins with: the cut, and what whoever summarises is given."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -10,12 +9,12 @@ from pod.compaction.cut import Cut, NoCut, find_cut
 from pod.compaction.directives import directives_of
 from pod.compaction.file_operations import file_details
 from pod.compaction.framing import directives_text
+from pod.compaction.ground import Ground
 from pod.compaction.job import Job
 from pod.compaction.mechanical import mechanical_summary
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
 from pod.entries import Directive, Mode
-from pod.view import Window
 from worker.compact.run import first_message
 from worker.compact.task import Budgets, KnownFile, Task
 from worker.limits import Spent
@@ -64,33 +63,16 @@ def room_for_kept(
     return thresholds.low_water - overhead - most
 
 
-def worker_task(
-    window: Window,
-    cut: Cut,
-    directives: Sequence[Directive],
-    files: tuple[KnownFile, ...],
-    instructions: str,
-) -> Task:
-    """Return what a compact worker is given."""
-    return Task(
-        head=[shown.item for shown in window.shown[: cut.index]],
-        previous_summary=window.compaction.summary if window.compaction else "",
-        directives=tuple(directive.text for directive in directives),
-        files=files,
-        instructions=instructions,
-    )
-
-
-async def plan(
-    compactor: "Compactor", job: Job, thresholds: Thresholds | None
-) -> Plan | NoCut:
-    """Return how *job* would begin. Nothing is asked, nothing written."""
+async def ground_of(
+    compactor: "Compactor", thresholds: Thresholds | None
+) -> Ground | NoCut:
+    """Cut the session's window."""
     settings, window = compactor.settings, compactor.session.window
-    overhead = await compactor.overhead()
+    parts = await compactor.occupancy.parts(())
     cut = find_cut(
         window,
         retained_tokens=settings.retained_tokens,
-        room=room_for_kept(settings, thresholds, overhead),
+        room=room_for_kept(settings, thresholds, parts.system + parts.tools),
         count=await compactor.counted([shown.item for shown in window.shown]),
     )
     if isinstance(cut, NoCut):
@@ -102,41 +84,83 @@ async def plan(
         budget=settings.directive_budget,
         count=compactor.count,
     )
-    details = file_details(head, window.compaction)
-    files = await compactor.known_files(details)
-    task = worker_task(window, cut, directives, files, job.instructions)
+    return Ground(
+        window=window,
+        cut=cut,
+        system=parts.system,
+        tools=parts.tools,
+        directives=directives,
+        directive_tokens=compactor.count(directives_text(directives))
+        if directives
+        else 0,
+        details=file_details(head, window.compaction),
+    )
+
+
+def worker_task(
+    ground: Ground, files: tuple[KnownFile, ...], instructions: str
+) -> Task:
+    """Return what a compact worker is given."""
+    return Task(
+        head=ground.head,
+        previous_summary=ground.previous_summary,
+        directives=tuple(directive.text for directive in ground.directives),
+        files=files,
+        instructions=instructions,
+    )
+
+
+async def summary_without_model(
+    ground: Ground, compactor: "Compactor", *, cap: int
+) -> str:
+    """Return the mechanical summary, in at most *cap* tokens."""
+    if not ground.cut.index and ground.previous_summary:
+        return ground.previous_summary  # nothing was added to what it tells
+    return await trio.to_thread.run_sync(
+        lambda: mechanical_summary(
+            ground.head,
+            previous=ground.previous_summary,
+            details=ground.details,
+            cap=cap,
+            count=compactor.count,
+        )
+    )
+
+
+async def plan(
+    compactor: "Compactor", job: Job, thresholds: Thresholds | None
+) -> Plan | NoCut:
+    """Return how *job* would begin. Nothing is asked, nothing written."""
+    settings = compactor.settings
+    start = await ground_of(compactor, thresholds)
+    if isinstance(start, NoCut):
+        return start
+    files = await compactor.known_files(start.details)
     mode = job.rungs[0]
     text = summary = ""
     match mode:
         case "worker":
+            task = worker_task(start, files, job.instructions)
             parts = compactor.parts(Spent())
             text = await trio.to_thread.run_sync(first_message, task, parts)
         case "mechanical":
-            summary = await trio.to_thread.run_sync(
-                lambda: mechanical_summary(
-                    head,
-                    previous=task.previous_summary,
-                    details=details,
-                    cap=settings.worker.summary_cap,
-                    count=compactor.count,
-                )
-            )
-    told = compactor.count(directives_text(directives)) if directives else 0
+            cap = settings.worker.summary_cap
+            summary = await summary_without_model(start, compactor, cap=cap)
     budgets = settings.worker
     files_most = budgets.auto_read if mode == "worker" else 0
     return Plan(
         mode=mode,
         tokens=job.tokens,
-        overhead=overhead,
-        items=len(window.shown),
-        cut=cut,
-        directives=directives,
-        directive_tokens=told,
+        overhead=start.overhead,
+        items=len(start.window.shown),
+        cut=start.cut,
+        directives=start.directives,
+        directive_tokens=start.directive_tokens,
         files=files,
         budgets=budgets,
         input=text,
         input_tokens=compactor.count(text),
         summary=summary,
-        most_after=overhead + cut.kept_tokens + told + files_most + budgets.summary_cap,
+        most_after=start.floor + files_most + budgets.summary_cap,
         low_water=thresholds.low_water if thresholds else None,
     )

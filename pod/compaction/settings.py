@@ -1,6 +1,7 @@
 """What a Pod's compactions keep to."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pod.compaction.prune import PruneLimits
 from pod.entries import Mode
@@ -24,3 +25,27 @@ class Settings(Struct, frozen=True):
     cooldown: float = 600.0
     worker: Budgets = Budgets()
     prune: PruneLimits | None = PruneLimits()
+
+    def within(self, room: int) -> "Settings":
+        """Return the settings with smaller budgets, where all of them exceed *room*.
+
+        *room* is what a compacted context may have besides the system prompt
+        and the tools.
+        """
+        worker = self.worker
+        wanted = self.retained_tokens + self.directive_budget
+        wanted += worker.auto_read + worker.summary_cap
+        if wanted < room:
+            return self
+        share = max(room, 0) / (wanted + 1)
+        return replace(
+            self,
+            retained_tokens=int(self.retained_tokens * share),
+            directive_budget=int(self.directive_budget * share),
+            worker=replace(
+                worker,
+                auto_read=int(worker.auto_read * share),
+                summary_target=int(worker.summary_target * share),
+                summary_cap=int(worker.summary_cap * share),
+            ),
+        )

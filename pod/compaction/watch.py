@@ -116,13 +116,14 @@ class ContextWatch:
         """
         if not self._settings.enabled:
             return verdict_of(endings.Failed(failure))
-        self._learn(failure)
+        await self._learn(failure)
         self._recoveries = self._recoveries + 1 if responses == self._responses else 1
         self._responses = responses
         tokens = await self.occupancy.estimate(self._session.items)
         tokens = max(tokens, failure.prompt_tokens or 0)
         limit = self.thresholds.turn if self.thresholds else tokens - 1
-        if self._recoveries > MOST_RECOVERIES:
+        is_thrash = self._session.thrash.over_limit().is_thrash
+        if self._recoveries > MOST_RECOVERIES or (is_thrash and self._recoveries == 1):
             return await self._too_large(limit, "overflow", failure.message)
         rungs = self._settings.order
         job = Job(
@@ -158,11 +159,16 @@ class ContextWatch:
             job, thresholds=self.thresholds, spent=spent
         )
 
-    def _learn(self, failure: Failure) -> None:
+    async def _learn(self, failure: Failure) -> None:
+        """Go by the window that *failure* tells of, if it does."""
         learned = window_from(failure, self._window)
         if learned is not None and learned != self._window:
             self._window = self.occupancy.window = learned
             self.thresholds = self._derive(learned)
+            if self.thresholds is not None:
+                parts = await self.occupancy.parts(())
+                room = self.thresholds.low_water - parts.total
+                self._compactor.settings = self._settings.within(room)
             self._compactor.tell(
                 Warning(message=f"the context window has {learned:,} tokens")
             )
@@ -174,8 +180,10 @@ class ContextWatch:
         match outcome:
             case Done() | Pruned():
                 return None
-            case Skipped():
-                why = f"{outcome.reason}; {cause}" if cause else outcome.reason
+            case Skipped("floor" | "breaker_open" | "same_input", message):
+                return _full(reason, failure_text(reason, message))
+            case Skipped(_, message):
+                why = f"{message}; {cause}" if cause else message
                 return await self._too_large(limit, reason, why)
             case Failed(entry):
                 return _full(reason, entry.message)

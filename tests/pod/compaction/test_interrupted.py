@@ -24,7 +24,7 @@ from worker.policy import Policy
 CALLS = 8
 DONE = f"All {CALLS} are fetched."
 MOST_STEPS = 4_000
-STRIDE = 7
+STRIDE = 17
 """Every step would take minutes. A prime comes by all places of the loop's rhythm."""
 
 
@@ -107,7 +107,7 @@ def test_a_compaction_cancelled_at_any_step_has_one_end_and_the_job_gets_done(
             break
         number += STRIDE
 
-    assert number > 100
+    assert number > 50
     assert "cancelled" in codes
 
 
