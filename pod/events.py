@@ -13,6 +13,7 @@ from pod.entries import (
     AnyEntry,
     Compaction,
     CompactionFailed,
+    CompactionStart,
     RunEnd,
     Unknown,
     UsageEntry,
@@ -66,6 +67,11 @@ class CompactSkipped(Struct, frozen=True, tag="compact_skipped"):
     reason: str
     message: str
 
+
+# The entries of a compaction, by the names that listeners know them by.
+CompactStart = CompactionStart
+CompactDone = Compaction
+CompactFailed = CompactionFailed
 
 PodLive = CompactProgress | CompactSkipped
 Event = AnyEntry | Live | PodLive | Init

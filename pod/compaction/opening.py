@@ -84,8 +84,16 @@ def rungs_of(table: CompactionTable) -> tuple[Mode, ...]:
 
 
 def files_of(session: Session) -> FilesInUse:
-    """Return the files the session's tools used, as far as they are in memory."""
+    """Return the files the session's tools used, as far as its window tells.
+
+    Of what is behind the latest compaction it has what that one wrote down.
+    """
     files = FilesInUse()
+    if (before := session.window.compaction) is not None:
+        files.touch(reversed([reference.path for reference in before.references]))
+        files.touch(reversed([file.path for file in before.auto_read]))
+        files.touch(before.details.read_files)
+        files.touch(before.details.modified_files)
     for item in session.items:
         if isinstance(item, ToolResult):
             files.touch(item.referenced_files)

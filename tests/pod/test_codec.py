@@ -147,6 +147,7 @@ def test_every_field_that_refers_is_listed() -> None:
         *("request_id", "reason", "message", "label", "call_id", "previous"),
         *("system", "kind", "compaction_id", "summary", "short_summary"),
         *("preserve_data", "opened_at", "fingerprint"),
+        "attempts",
     }
 
     texts = {

@@ -7,19 +7,38 @@ from msgspec.structs import replace
 
 from pod.codec import decode
 from pod.entries import (
+    AutoRead,
+    BreakerChange,
+    Clip,
     DeliveredEntry,
+    Directive,
+    FileDetails,
     InputEntry,
     ItemEntry,
     Known,
     ModelChange,
     Notice,
     PromptChange,
+    Prune,
+    Receipt,
+    Reference,
     RunEnd,
     RunStart,
     ToolStart,
     UsageEntry,
 )
-from pod.events import PROTOCOL, Event, Init, ToolInfo, line
+from pod.events import (
+    PROTOCOL,
+    CompactDone,
+    CompactFailed,
+    CompactProgress,
+    CompactSkipped,
+    CompactStart,
+    Event,
+    Init,
+    ToolInfo,
+    line,
+)
 from worker.client import ReasoningDelta, TextDelta, ToolInputDelta
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import (
@@ -66,6 +85,26 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
             '"tools":[{"name":"bash","has_effects":true}],"cwd":"/w","log":null,'
             '"resumed":false,"sandbox":"off"}'
         ),
+    ),
+    (
+        CompactProgress(
+            compaction_id="c",
+            requests=2,
+            worker_input_tokens=6_000,
+            auto_read_tokens=300,
+            auto_read_budget=8_000,
+            references=5,
+            has_summary=False,
+        ),
+        (
+            '"compact_progress","compaction_id":"c","requests":2,'
+            '"worker_input_tokens":6000,"auto_read_tokens":300,'
+            '"auto_read_budget":8000,"references":5,"has_summary":false}'
+        ),
+    ),
+    (
+        CompactSkipped(reason="empty", message="m"),
+        '"compact_skipped","reason":"empty","message":"m"}',
     ),
     (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
@@ -148,6 +187,77 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         f'"prompt_change"{IDS},"system":"new"}}',
     ),
     (Notice(message="torn"), f'"notice"{IDS},"message":"torn"}}'),
+    (
+        CompactStart(
+            compaction_id="c",
+            reason="mid_turn",
+            mode="worker",
+            tokens_before=90_500,
+            threshold=90_000,
+            will_retry=True,
+        ),
+        (
+            f'"compact_start"{IDS},"compaction_id":"c","reason":"mid_turn",'
+            '"mode":"worker","tokens_before":90500,"threshold":90000,'
+            '"will_retry":true}'
+        ),
+    ),
+    (
+        CompactDone(
+            compaction_id="c",
+            reason="mid_turn",
+            mode="worker",
+            summary="s",
+            first_kept="k",
+            compacted_from="d",
+            tokens_before=90_500,
+            tokens_after=14_000,
+            directives=(Directive("go"), Directive("a […] z", clipped=True)),
+            auto_read=(AutoRead("/a", "x", "00", 5, 1, 2),),
+            references=(Reference("/b", "read before compaction"),),
+            details=FileDetails(read_files=("/b",)),
+            receipt=Receipt(summarised_items=9, attempts=("worker: used",)),
+            usage=Usage(input=5),
+            cost_usd=0.5,
+            seconds=1.5,
+        ),
+        (
+            f'"compact_done"{IDS},"compaction_id":"c","reason":"mid_turn",'
+            '"mode":"worker","summary":"s","first_kept":"k","compacted_from":"d",'
+            '"tokens_before":90500,"tokens_after":14000,'
+            '"directives":[{"text":"go"},{"text":"a [\\u2026] z","clipped":true}],'
+            '"auto_read":[{"path":"/a","text":"x","sha256":"00","tokens":5,'
+            '"start":1,"end":2}],'
+            '"references":[{"path":"/b","use":"read before compaction"}],'
+            '"details":{"read_files":["/b"]},'
+            '"receipt":{"summarised_items":9,"attempts":["worker: used"]},'
+            '"usage":{"input":5},"cost_usd":0.5,"seconds":1.5}'
+        ),
+    ),
+    (
+        CompactFailed(
+            compaction_id="c",
+            code="timeout",
+            message="Auto-compaction failed: late",
+            retryable=True,
+            consecutive_failures=3,
+            breaker_open=True,
+        ),
+        (
+            f'"compact_failed"{IDS},"compaction_id":"c","code":"timeout",'
+            '"message":"Auto-compaction failed: late","retryable":true,'
+            '"consecutive_failures":3,"breaker_open":true,"cost_usd":null}'
+        ),
+    ),
+    (
+        BreakerChange(failures=3, opened_at=AT, fingerprint="f"),
+        f'"breaker"{IDS},"failures":3,"opened_at":"{AT}","fingerprint":"f"}}',
+    ),
+    (
+        Prune(entries=("e",), tokens=(9,), saved=5),
+        f'"prune"{IDS},"entries":["e"],"tokens":[9],"saved":5}}',
+    ),
+    (Clip(entry="e", text="…"), f'"clip"{IDS},"entry":"e","text":"\\u2026"}}'),
 ]
 
 GOLDEN_ITEMS: list[tuple[Item, str]] = [

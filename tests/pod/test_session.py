@@ -433,3 +433,23 @@ def test_appending_to_a_long_session_stays_cheap(path: Path) -> None:
             session.append(said(f"m{n}"))
 
     assert walks == 0
+
+
+def test_a_session_that_is_only_looked_at_stays_as_it_is(path: Path) -> None:
+    begin(path, RunStart(model="m"), call("a"))
+    before = path.read_bytes()
+
+    with Session.open(path, kept=False) as session:
+        session.append(said("only in memory"))
+
+        assert [type(entry) for entry in session.recovered] == [ItemEntry, RunEnd]
+        assert session.items[-1] == UserText("only in memory")
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_session_can_be_looked_at_while_another_process_writes(path: Path) -> None:
+    begin(path, said("a"))
+
+    with Session.open(path) as writer, Session.open(path, kept=False) as session:
+        assert list(session.items) == list(writer.items)

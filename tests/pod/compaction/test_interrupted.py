@@ -24,7 +24,7 @@ from worker.policy import Policy
 CALLS = 8
 DONE = f"All {CALLS} are fetched."
 MOST_STEPS = 4_000
-STRIDE = 7
+STRIDE = 53
 """Every step would take minutes. A prime comes by all places of the loop's rhythm."""
 
 
@@ -107,7 +107,7 @@ def test_a_compaction_cancelled_at_any_step_has_one_end_and_the_job_gets_done(
             break
         number += STRIDE
 
-    assert number > 100
+    assert number > 3 * STRIDE
     assert "cancelled" in codes
 
 
@@ -125,7 +125,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@settings(modest, max_examples=15)
+@settings(modest, max_examples=8)
 @given(data=st.data())
 def test_a_log_that_ends_anywhere_opens_whole_and_the_job_gets_done(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
