@@ -33,6 +33,7 @@ from worker.limits import Limits
 from worker.model import Model
 from worker.policy import Decide, Policy, Reply, Route, call, say
 from worker.scripted import ScriptedClient
+from worker.wire import Cache
 
 WINDOW = 60_000
 MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
@@ -83,7 +84,11 @@ def fetching(calls: int) -> Policy:
 
 
 class FillingPod:
-    """A Pod whose tool ``fetch`` returns *size* tokens a call."""
+    """A Pod whose tool ``fetch`` returns *size* tokens a call.
+
+    *served* is the model as its provider has it, where that is not what the Pod
+    takes it for.
+    """
 
     def __init__(
         self,
@@ -95,6 +100,10 @@ class FillingPod:
         main: Policy | None = None,
         table: CompactionTable = TABLE,
         model: Model = MODEL,
+        served: Model | None = None,
+        prune: PruneTable = PruneTable(enabled=False),  # noqa: B008  frozen
+        cache: Cache = Cache(),  # noqa: B008  frozen
+        system: str = "You are a test.",
         limits: Limits = Limits(),  # noqa: B008  frozen
         wrap: Callable[[Client], Client] = lambda client: client,
     ) -> None:
@@ -112,7 +121,7 @@ class FillingPod:
         )
         random = Random(len(self.session.tree))
         setup = setup_for(
-            wrap(ScriptedClient(policy, model)),
+            wrap(ScriptedClient(policy, served or model)),
             [FakeTool("fetch", self._fetch)],
             limits=limits,
             model=model,
@@ -120,6 +129,8 @@ class FillingPod:
         )
         self.setup = replace(
             setup,
+            system=system,
+            cache=cache,
             counter=Quarter(),
             toolbox=replace(
                 setup.toolbox,
@@ -134,7 +145,7 @@ class FillingPod:
         self.scope = Scope([path.parent], [], path.parent)
         files = files_of(self.session)
         self.watch = open_watch(
-            Manifest(compaction=table, prune=PruneTable(enabled=False)),
+            Manifest(compaction=table, prune=prune),
             self.session,
             self.setup,
             scope=self.scope,
@@ -169,6 +180,10 @@ class FillingPod:
     @property
     def failures(self) -> list[CompactionFailed]:
         return [e for e in self.told if isinstance(e, CompactionFailed)]
+
+
+Make = Callable[..., FillingPod]
+"""Makes a Pod on the test's session, and lets go of the one before."""
 
 
 def header() -> Header:

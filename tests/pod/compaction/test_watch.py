@@ -1,7 +1,6 @@
 """When the context is compacted, by what, and what happens where that fails."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -16,7 +15,7 @@ from pod.entries import (
     UsageEntry,
 )
 from pod.exits import Exit
-from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
+from tests.pod.compaction.pods import MODEL, TABLE, Make, unpaired
 from tests.worker.compact import policies
 from worker.api import Request
 from worker.client import (
@@ -30,25 +29,6 @@ from worker.client import (
 from worker.items import ToolCall, ToolResult, UserText
 from worker.limits import Limits
 from worker.usage import Usage
-
-Make = Callable[..., FillingPod]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[FillingPod] = []
-
-    def make_one(**options: object) -> FillingPod:
-        for old in made:
-            old.close()
-        made.clear()
-        one = FillingPod(tmp_path / "s.jsonl", **options)  # type: ignore[arg-type]  # passed through
-        made.append(one)
-        return one
-
-    yield make_one
-    for one in made:
-        one.close()
 
 
 class Overflowing:
