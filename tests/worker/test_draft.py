@@ -27,7 +27,7 @@ class Way:
 
     def __init__(self, *, remembers: bool) -> None:
         self._memory = Memory() if remembers else None
-        self._checked = Checked() if remembers else None
+        self.checked = Checked() if remembers else None
         self._encoded = Encoded() if remembers else None
         self._length: int | None = None
 
@@ -52,7 +52,7 @@ class Way:
             memory=self._memory,
         )
         self._length = len(items)
-        wrong = problems(request, model=model, checked=self._checked)
+        wrong = problems(request, model=model, checked=self.checked)
         return request, wrong, encode_request(request, encoded=self._encoded)
 
 
@@ -250,6 +250,32 @@ def test_what_was_sent_before_is_taken_over() -> None:
 
     # All but the last response and its results, in which the marks are.
     same = [a is b for a, b in zip(before.messages, after.messages, strict=False)]
+    assert same == [True] * 7 + [False] * 2
+
+
+def test_what_was_right_is_not_looked_at_again() -> None:
+    way = Way(remembers=True)
+    items = [user("go"), *turns(0, 4)]
+    way.request(items, MODEL)
+    after, _, _ = way.request(items + turns(4, 5), MODEL)
+    assert way.checked is not None
+
+    known = way.checked.start(after.messages, MODEL)
+
+    # Message 8 has the mark that the last request ended with, 9 and 10 are new.
+    assert (len(after.messages), known.count) == (11, 8)
+
+
+def test_what_was_encoded_is_not_encoded_again() -> None:
+    way = Way(remembers=True)
+    encoded = Encoded()
+    items = [user("go"), *turns(0, 4)]
+    before, _, _ = way.request(items, MODEL)
+    after, _, _ = way.request(items + turns(4, 5), MODEL)
+
+    first, second = encoded.messages(before.messages), encoded.messages(after.messages)
+
+    same = [a is b for a, b in zip(first, second, strict=False)]
     assert same == [True] * 7 + [False] * 2
 
 
