@@ -25,7 +25,7 @@ from pod.session import Session
 from tests.fakes import FakeTool, Heard
 from tests.turns import setup_for
 from tests.worker.compact import policies
-from tools.base import Call, ToolOutput
+from tools.base import Call, Image, ToolOutput
 from tools.scope import Scope
 from worker.api import Request, Text, ToolResult
 from worker.client import Client
@@ -84,7 +84,7 @@ def fetching(calls: int) -> Policy:
 
 
 class FillingPod:
-    """A Pod whose tool ``fetch`` returns *size* tokens a call.
+    """A Pod whose tool ``fetch`` returns *size* tokens a call, *more* and *images*.
 
     *served* is the model as its provider has it, where that is not what the Pod
     takes it for.
@@ -106,9 +106,12 @@ class FillingPod:
         system: str = "You are a test.",
         limits: Limits = Limits(),  # noqa: B008  frozen
         wrap: Callable[[Client], Client] = lambda client: client,
+        more: str = "",
+        images: tuple[Image, ...] = (),
     ) -> None:
         self.path = path
         self.calls = 0
+        self._more, self._images = more, images
         self._size = size if callable(size) else lambda number: int(size)
         self.heard = Heard()
         self.told: list[Known] = []
@@ -165,9 +168,12 @@ class FillingPod:
 
     async def _fetch(self, call: Call) -> ToolOutput:
         self.calls += 1
-        number = int(call.call_id.partition("_")[2])
+        name = call.call_id.partition("_")[2]
+        number = int(name) if name.isdecimal() else self.calls
         text = f"result {number}\n" + "data " * (self._size(number) * 4 // 5)
-        return ToolOutput(summary=f"fetched {number}", content=text)
+        return ToolOutput(
+            summary=f"fetched {number}", content=text + self._more, images=self._images
+        )
 
     def close(self) -> None:
         self.session.close()

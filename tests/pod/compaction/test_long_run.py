@@ -1,5 +1,6 @@
 """Runs far beyond the window finish, whoever writes their summaries (tests/longrun.py)."""
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pod.cli import main
 from pod.context import context
 from pod.entries import Compaction, CompactionCode
 from pod.exits import Exit
@@ -45,6 +47,8 @@ FAILURES: dict[str, CompactionCode] = {
     "disconnected": "api",
 }
 """What becomes of the workers that bring no summary (docs/compaction.md)."""
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "compaction.md"
 
 PROVIDERS = ("rate_limited", "server_error", "disconnected")
 """Those whose failures are the provider's: the breaker does not count them."""
@@ -111,6 +115,20 @@ async def test_a_run_finishes_whoever_writes_its_summaries(
     assert (report.calls, report.compactions) == (60, report.starts)
     assert report.retries == report.made_to_fail + report.worker_retries
     assert report.attempts == expected_attempts(worker, report.compactions)
+
+
+def test_the_docs_say_what_becomes_of_each_worker() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    table = page.split("| worker | outcome |")[1].split("\n\n")[0]
+    rows = [row.split("|")[1:4] for row in table.splitlines() if row.startswith("| ")]
+
+    for worker in policies.ALL:
+        [(outcome, counts)] = [r[1:] for r in rows if worker in re.split(r"\W+", r[0])]
+        if worker in FAILURES:
+            assert f"`{FAILURES[worker]}`" in outcome
+            assert counts.strip() == ("no" if worker in PROVIDERS else "yes")
+        else:
+            assert "its summary is used" in outcome
 
 
 def expected_attempts(worker: str, compactions: int) -> dict[str, int]:
@@ -182,6 +200,28 @@ async def test_without_another_rung_a_failure_ends_the_run_and_another_worker_go
         assert again.skipped == {"same_input": 2}
         assert (again.exit_code, again.worker_requests) == (Exit.CONTEXT, 0)
         assert "has failed on this very input" in again.message
+
+
+def test_each_compaction_is_explained_afterwards(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = trio.run(LongRun(replace(SHORT, worker="empty"), tmp_path).run)
+    show = ["session", "show", "session", "-c", f'session.dir="{tmp_path}"']
+
+    code = main(show)
+    lines = capfd.readouterr().out.splitlines()
+    receipts = []
+    for number in range(1, report.compactions + 1):
+        code += main([*show, "--compaction", str(number)])
+        receipts.append(capfd.readouterr().out)
+
+    assert code == Exit.DONE
+    told = [line for line in lines if re.search(r"  compaction \d+ \(mid_turn\)", line)]
+    assert len(told) == report.compactions
+    for number, receipt in enumerate(receipts, start=1):
+        assert receipt.startswith(f"compaction {number} of {report.compactions}")
+        assert "mechanical: used" in receipt
+        assert ("no_summary" if number <= 3 else "breaker_open") in receipt
 
 
 async def test_words_put_into_the_users_mouth_are_in_no_summary(tmp_path: Path) -> None:
