@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from pod.cli.options import Mode, Options, OutputFormat
 from pod.exits import Exit
@@ -372,6 +372,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     from pod.cli.failing import report, usage
+    from pod.cli.streams import say
 
     if wrong := _mistyped_flag(arguments):
         return usage(wrong)
@@ -382,7 +383,9 @@ def _run(arguments: Sequence[str]) -> int:
             print_error=True,
             result_action="return_value",
         )
-    except CycloptsError:
+    except CycloptsError as error:
+        if isinstance(error, UnusedCliTokensError) and arguments[0] == "run":
+            say('pod: quote a prompt of several words: pod run "fix the tests"')
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.SIGINT

@@ -32,7 +32,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "-x"], "unknown flag -x"),
         (["run", "--output=x"], "unknown flag --output=x"),
         (["run", "hi", "--output-format", "jsn"], "output-format"),
-        (["run", "hi", "there"], "there"),
+        (["run", "hi", "there"], "pod: quote a prompt of several words"),
         (["run", ""], "the prompt is empty"),
         (["run", " \n"], "the prompt is empty"),
         (["run", "--continue", "--resume", "x"], "exclude each other"),
@@ -175,3 +175,21 @@ def test_a_session_is_shown_entry_by_entry(
     assert 'call       bash {"command": "true"}' in out
     assert "assistant  Done after 3 calls." in out
     assert "run finished (done)" in out
+
+
+def test_damage_is_shown_with_one_byte_and_what_repairs_it(
+    capfd: pytest.CaptureFixture[str], somewhere: Path
+) -> None:
+    main(["run", "first thing", "-q"])
+    (log,) = (somewhere.parent / "sessions").glob("*.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[3:]]))
+    capfd.readouterr()
+
+    code = main(["session", "show", log.stem])
+
+    _, err = capfd.readouterr()
+    assert code == Exit.FAILED
+    assert err.count("(byte ") == 1
+    assert f"(byte {sum(map(len, lines[:3]))})" in err
+    assert f"pod: 'pod session repair {log.stem}' puts a mended log in its" in err
