@@ -251,9 +251,10 @@ def demo(
 
 @app.command
 def check(
-    manifest: Path | None = None,
+    file: Path | None = None,
     /,
     *,
+    manifest: ManifestPath = None,
     settings: Settings = (),
     cd: Folder = None,
 ) -> int:
@@ -261,12 +262,15 @@ def check(
 
     Parameters
     ----------
-    manifest
-        The manifest; without it pod.toml in the working folder, if it is there.
+    file
+        The manifest, as with --manifest.
     """
     from pod.cli.check import run_check
+    from pod.cli.failing import usage
 
-    return run_check(manifest, settings=settings, cd=cd)
+    if file is not None and manifest is not None:
+        return usage(f"two manifests, {file} and -m {manifest}: name one of them")
+    return run_check(file or manifest, settings=settings, cd=cd)
 
 
 @app.command
