@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tools.text import counted
 from worker.api import Request, ToolResult
 from worker.client import Failure, ProviderError
 from worker.items import AssistantText, FromModel, Reasoning, ToolCall
@@ -119,7 +120,7 @@ class Echo:
         """Call the tool once more, or say that it is done."""
         done = _echoed(request)
         if done >= self._times or not request.tools:
-            return say(f"Done after {done} calls.")
+            return say(f"Done after {counted(done, 'call')}.")
         return call((f"toolu_{done:06}", self._tool, self._arguments))
 
 
