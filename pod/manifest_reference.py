@@ -93,7 +93,8 @@ page is made from `pod/manifest.py` by `scripts/make_docs.py`, and so is
 - Everything wrong is reported at once, one line each, with file, line, column
   and the key; exit code 2.
 - `pod check` prints the manifest in effect, with the source of each value, and
-  checks that the values go together. `pod schema` prints a JSON Schema
+  checks that the values go together and that the tools can be had: the files of
+  `[tools] python` are run for that, as for a run. `pod schema` prints a JSON Schema
   (draft-07) for editors: `#:schema ./pod.schema.json` as the first line of a
   manifest tells most of them (Taplo, Tombi, Even Better TOML).
 - Files that a manifest names (`system_file`, `python`, `dir`) are relative to its
