@@ -94,7 +94,8 @@ page is made from `pod/manifest.py` by `scripts/make_docs.py`, and so is
   key; exit code 2. Wrong keys and types come first. Once they are mended, a
   prompt file that cannot be read; then what does not go together.
 - `pod check` prints the manifest in effect, with the source of each value, and
-  checks that the values go together. It takes the file as `pod check FILE`.
+  checks that the values go together and that the tools can be had: the files of
+  `[tools] python` are run for that, as for a run.
 - For editors: `pod schema > pod.schema.json` writes a JSON Schema (draft-07), and
   `#:schema ./pod.schema.json` as the first line of the manifest points most of
   them to it (Taplo, Tombi, Even Better TOML).

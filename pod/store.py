@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -43,7 +44,8 @@ class Listed(Struct, frozen=True):
 
     *entries* is the seq of the last one, *outcome* that of the last run, "" while
     one goes on (or was cut off). *prompt* is the first line of the first prompt.
-    *broken* says why nothing else is known. *modified* is in seconds since 1970,
+    *damaged* is set where one of the entries read is damaged; damage between
+    the two ends is not seen. *broken* says why nothing else is known. *modified* is in seconds since 1970,
     *size* in bytes.
     """
 
@@ -52,6 +54,7 @@ class Listed(Struct, frozen=True):
     size: int
     modified: float
     broken: str = ""
+    damaged: bool = False
     header: Header | None = None
     entries: int = 0
     outcome: str = ""
@@ -204,7 +207,10 @@ def look(path: Path) -> Listed:
         head = _entries(os.pread(fd, HEAD, behind), whole=True)
         start = max(behind, status.st_size - TAIL)
         tail = _entries(os.pread(fd, TAIL, start), whole=start == behind)
-        return _described(replace(listed, header=header), head, tail)
+        listed = replace(
+            listed, header=header, damaged=head.is_damaged or tail.is_damaged
+        )
+        return _described(listed, head.entries, tail.entries)
     except OSError as error:
         broken = str(failed("cannot read", path, error))
         return Listed(path.stem, path, 0, 0.0, broken=broken)
@@ -229,13 +235,33 @@ def _header(fd: int) -> tuple[Header, int]:
         raise NotASession(str(error)) from None
 
 
-def _entries(data: bytes, *, whole: bool) -> list[AnyEntry]:
-    """Return the entries in a piece of a log; *whole*: it begins with a line."""
-    found = []
-    for line in data.split(b"\n")[0 if whole else 1 :]:
-        with suppress(BadLine):
+class _Piece(Struct, frozen=True):
+    """What is in a piece of a log."""
+
+    entries: list[AnyEntry]
+    is_damaged: bool
+
+
+def _entries(data: bytes, *, whole: bool) -> _Piece:
+    """Return the entries in a piece of a log; *whole*: it begins with a line.
+
+    That its last line is cut off is no damage: the piece, or a crash, ends there.
+    """
+    found: list[AnyEntry] = []
+    is_damaged = False
+    *lines, last = data.split(b"\n")
+    for line in lines[0 if whole else 1 :]:
+        if not line.strip():
+            continue
+        try:
             found.append(decode(line))
-    return found
+        except BadLine:
+            is_damaged = True
+    if whole or lines:
+        with suppress(BadLine):
+            found.append(decode(last))
+    in_order = all(after.seq == before.seq + 1 for before, after in pairwise(found))
+    return _Piece(found, is_damaged or not in_order)
 
 
 def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Listed:

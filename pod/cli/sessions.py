@@ -96,6 +96,7 @@ class _Plain(msgspec.Struct, frozen=True):
     name: str
     prompt: str
     broken: str
+    damaged: bool
 
 
 def _plain(one: Listed) -> _Plain:
@@ -110,6 +111,7 @@ def _plain(one: Listed) -> _Plain:
         name=one.name,
         prompt=one.prompt,
         broken=one.broken,
+        damaged=one.damaged,
     )
 
 
@@ -122,9 +124,11 @@ def _listed_line(one: Listed, *, everywhere: bool) -> str:
         return f"{one.id}  broken: {one.broken}"
     where = f"  {one.header.cwd}" if everywhere and one.header else ""
     said = one.name or one.prompt
+    state = "damaged" if one.damaged else one.outcome or "open"
+    local = datetime.fromtimestamp(one.modified)
     return (
-        f"{one.id}  {_moment(one.modified)[:16].replace('T', ' ')}"
-        f"  {one.outcome or 'open':9}  {one.entries:5} entries{where}"
+        f"{one.id}  {local:%Y-%m-%d %H:%M}"
+        f"  {state:9}  {one.entries:5} entries{where}"
         f"  {short_line(said, 60)}"
     )
 

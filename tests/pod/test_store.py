@@ -139,6 +139,28 @@ def test_a_listing_tells_what_a_session_is_about(store: Store) -> None:
     )
 
 
+@pytest.mark.parametrize("bad", [b"garbage\n", b"", b"\0\n"], ids=repr)
+def test_a_listing_tells_damage_that_it_comes_by(store: Store, bad: bytes) -> None:
+    put(store, "a")
+    lines = store.path("a").read_bytes().splitlines(keepends=True)
+    store.path("a").write_bytes(b"".join([*lines[:2], bad, *lines[3:]]))
+
+    listed = look(store.path("a"))
+
+    assert (listed.damaged, listed.broken) == (True, "")
+    assert read_log(store.path("a")).damage
+
+
+@pytest.mark.parametrize("end", [b'{"type":"it', b"\n\n", b" \n"], ids=repr)
+def test_a_torn_tail_is_no_damage_in_a_listing(store: Store, end: bytes) -> None:
+    put(store, "a")
+    with store.path("a").open("ab") as log:
+        log.write(end)
+
+    assert read_log(store.path("a")).damage == ()
+    assert not look(store.path("a")).damaged
+
+
 def test_a_listing_reads_the_ends_of_a_log_alone(store: Store) -> None:
     put(store, "a")
     with store.path("a").open("ab") as log:

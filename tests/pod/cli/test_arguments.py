@@ -1,5 +1,7 @@
 """What a person may write behind ``pod``, and what they are told when it is wrong."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -193,6 +195,27 @@ def test_damage_is_shown_with_one_byte_and_what_repairs_it(
     assert err.count("(byte ") == 1
     assert f"(byte {sum(map(len, lines[:3]))})" in err
     assert f"pod: 'pod session repair {log.stem}' puts a mended log in its" in err
+
+
+def test_a_listing_has_the_readers_own_time_and_says_what_is_damaged(
+    somewhere: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main(["run", "first thing", "-q"])
+    (log,) = (somewhere.parent / "sessions").glob("*.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[3:]]))
+    os.utime(log, (0, 0))
+    monkeypatch.setenv("TZ", "XYZ-5:30")
+    time.tzset()
+    capfd.readouterr()
+
+    try:
+        main(["session", "list"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert "  1970-01-01 05:30  damaged  " in capfd.readouterr().out
 
 
 PLAIN = ["check", "-c", 'session.dir="../sessions"', "-c", "permissions.write_roots=[]"]
