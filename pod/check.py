@@ -83,8 +83,9 @@ def finding_line(finding: Finding, sources: Mapping[str, Source]) -> str:
     """Return *finding* as a line, like those of a manifest that does not load."""
     table, key = finding.key.split(".")
     level = "warning: " if finding.level == "warning" else ""
-    place = sources[finding.key].place
-    return f"{place}: {level}{label((table, key))}: {finding.text}"
+    source = sources[finding.key]
+    place = "" if source == Source() else f"{source.place}: "
+    return f"{place}{level}{label((table, key))}: {finding.text}"
 
 
 def _error(key: str, text: str) -> Finding:
@@ -217,8 +218,10 @@ def _own_files(facts: Facts) -> Iterator[Finding]:
         if root is not None:
             yield _warning(
                 "permissions.write_roots",
-                f"{_shown(file)} lies in the write root {_shown(root)}: the model's tools "
-                "could change what the Pod does when it is started again",
+                f"the model may write in {_shown(root)}, and so change"
+                f" {quoted(file.name)}, which the next run starts from; if it should"
+                " not, keep that file in another folder, or let write_roots name"
+                ' folders beside it, ["src"] say',
             )
 
 

@@ -53,9 +53,9 @@ class ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The model that is asked, and how."""
 
     provider: Literal["anthropic", "scripted"] = "anthropic"
-    """Who answers: "anthropic" is any server that speaks the Messages API, "scripted" a model without a network, for trials."""
+    """Who answers: "anthropic" is any server that speaks the Messages API, "scripted" a policy in the model's place, for trials without a key (docs/offline.md)."""
     id: Line = "claude-sonnet-5-5"
-    """Name of the model, as the provider spells it."""
+    """Name of the model, as the provider spells it. With "scripted": echo, echo:20 or survey."""
     max_tokens: Positive = 32_000
     """Most output tokens of one request, reasoning included. Lowered for a request where less room is left in the window."""
     effort: Annotated[
@@ -150,7 +150,7 @@ class ToolsTable(Struct, frozen=True, forbid_unknown_fields=True):
     python: Annotated[
         tuple[PythonTool, ...], Meta(examples=[["my_tools.py:search"]])
     ] = ()
-    """Tools of your own: a Python file, relative to the manifest, and a function in it. They run inside the Pod's process, unconfined."""
+    """Tools of your own: a Python file, relative to the manifest, and a function in it. They run inside the Pod's process, unconfined. How to write one: docs/tools.md."""
     max_output_bytes: Positive = 65_536
     """Most bytes of one tool's output that the model sees; the full text goes to a file that the output names."""
     max_output_tokens: Positive = 16_000
@@ -187,8 +187,6 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     """Whether the context is compacted by itself. If not, a full one ends the run (exit 7); by hand it still can be."""
-    auto_continue: bool = True
-    """Whether a Pod that stays goes on after a compaction behind a run, with "Continue if you have next steps.", once per prompt."""
     mode: Mode = "worker"
     """Who writes the summary: "worker" is an agent of its own that reads what matters, "mechanical" takes no model."""
     order: tuple[Mode, ...] = ("worker", "mechanical")

@@ -90,12 +90,14 @@ page is made from `pod/manifest.py` by `scripts/make_docs.py`, and so is
 - `-c table.key=value` sets one key over the file; the value is TOML, and a bare
   word where the key takes a text: `-c model.id=claude-x -c limits.timeout=600`.
   The later one wins. A whole table cannot be set.
-- Everything wrong is reported at once, one line each, with file, line, column
-  and the key; exit code 2.
+- Mistakes are reported together, one line each, with file, line, column and the
+  key; exit code 2. Wrong keys and types come first. Once they are mended, a
+  prompt file that cannot be read; then what does not go together.
 - `pod check` prints the manifest in effect, with the source of each value, and
-  checks that the values go together. `pod schema` prints a JSON Schema
-  (draft-07) for editors: `#:schema ./pod.schema.json` as the first line of a
-  manifest tells most of them (Taplo, Tombi, Even Better TOML).
+  checks that the values go together. It takes the file as `pod check FILE`.
+- For editors: `pod schema > pod.schema.json` writes a JSON Schema (draft-07), and
+  `#:schema ./pod.schema.json` as the first line of the manifest points most of
+  them to it (Taplo, Tombi, Even Better TOML).
 - Files that a manifest names (`system_file`, `python`, `dir`) are relative to its
   own folder; `read_roots` and `write_roots` to the folder the Pod works in. A `~`
   at the start is the home folder.

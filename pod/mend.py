@@ -126,10 +126,15 @@ class Mend:
         """Report entries that are missing before this one."""
         seq = record.entry.seq
         if seq > self._old_seq + 1:
-            self.report.append(
-                f"Line {record.line}: {seq - self._old_seq - 1} entries before it are"
-                f" missing (seq {self._old_seq + 1} to {seq - 1})."
-            )
+            first, last = self._old_seq + 1, seq - 1
+            if first == last:
+                missing = f"an entry before it is missing (seq {first})"
+            else:
+                missing = (
+                    f"{last - first + 1} entries before it are missing"
+                    f" (seq {first} to {last})"
+                )
+            self.report.append(f"Line {record.line}: {missing}.")
         self._old_seq = max(seq, self._old_seq)
 
     def _resolve(self, record: Record, old: str | None, what: str) -> str | None:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 from msgspec import Struct, structs
 
+from pod.compaction.admission import Refused
 from pod.compaction.cut import NoCut
 from pod.compaction.job import Outcome
 from pod.compaction.plan import Plan
@@ -133,9 +134,15 @@ class Pod:
                 model=self._setup.model.id,
                 resumed=len(self.session.tree) > 0,
             )
+            before = self.session.state.model
             given = [] if prompt is None else [self._input(prompt)]
             self.session.append(start, *given)
-            verdict = await self._bounded(journal, spent, is_new_input=bool(given))
+            verdict = await self._bounded(
+                journal,
+                spent,
+                is_new_input=bool(given),
+                is_switch=before not in (None, start.model),
+            )
         except LogFailed as error:
             verdict = _verdict_of_log(error)
         except KeyboardInterrupt:
@@ -155,7 +162,7 @@ class Pod:
         return end
 
     async def _bounded(
-        self, journal: Journal, spent: Spent, *, is_new_input: bool
+        self, journal: Journal, spent: Spent, *, is_new_input: bool, is_switch: bool
     ) -> Verdict:
         """Run the turn until it ends, somebody stops it, or its time is up."""
         timeout = self._bounds.timeout
@@ -164,7 +171,9 @@ class Pod:
                 self._scope.cancel()
             with trio.move_on_after(float("inf") if timeout is None else timeout):
                 await journal.commit()
-                await self._watch.before_run(spent, is_new_input=is_new_input)
+                await self._watch.before_run(
+                    spent, is_new_input=is_new_input, is_switch=is_switch
+                )
                 return await self._turn(journal, spent)
             return verdict_of_stop("timeout", seconds=timeout)
         return verdict_of_stop(self._stop or "cancelled")
@@ -220,7 +229,7 @@ class Pod:
 
     async def plan(
         self, *, instructions: str = "", mode: Mode | None = None
-    ) -> Plan | NoCut:
+    ) -> Plan | NoCut | Refused:
         """Return how compact would begin. No model is asked, nothing is written."""
         return await self._watch.plan(instructions=instructions, mode=mode)
 

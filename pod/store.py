@@ -88,7 +88,9 @@ class Store:
                 return id
 
     def find(self, wanted: str) -> Path:
-        """Return the log of the session with this id, or the only one it begins.
+        """Return the log of the session with this id, or the only one it is part of.
+
+        What an id begins with goes before what is in the middle of one.
 
         A path to a log is taken too. Raises SessionNotFound (with near ids),
         AmbiguousSession (with those it could be).
@@ -101,11 +103,15 @@ class Store:
         if wanted in ids:
             return self.path(wanted)
         found = [id for id in ids if wanted and id.startswith(wanted)]
+        how = "begin with"
+        if not found:
+            found = [id for id in ids if wanted and wanted in id]
+            how = "have in their id"
         if len(found) == 1:
             return self.path(found[0])
         if found:
             raise AmbiguousSession(
-                f"{len(found)} sessions begin with {wanted}: {_some(found)}"
+                f"{len(found)} sessions {how} {wanted}: {_some(found)}"
             )
         near = get_close_matches(wanted, ids, n=3)
         hint = f"; near it: {_some(near)}" if near else ""

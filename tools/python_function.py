@@ -171,7 +171,16 @@ def _import_trouble(error: BaseException, path: Path, shown: str) -> str:
         sibling = error.name.partition(".")[0]
         if path.with_name(f"{sibling}.py").is_file():
             hint = f"\n{sibling}.py lies beside it: write `from . import {sibling}`"
+        elif sibling in OURS:
+            hint = (
+                f"\n{sibling} is the name of a package of Pod's own: in a file of tools"
+                " write `from . import …` for what lies beside it"
+            )
     return f"{where}: {said}{hint}"
+
+
+OURS = frozenset({"pod", "worker", "tools", "prompts"})
+"""Names that a file of tools cannot import a package of its own by."""
 
 
 def _no_such_function(file: str, name: str, module: types.ModuleType) -> str:

@@ -102,17 +102,19 @@ def _check_type(name: str, hint: object) -> None:
         if "custom types" in reason:
             reason = "JSON has no such type"
         raise FunctionError(
-            f"parameter {name} cannot be a {_type_name(hint)}: {reason}. Use str, int, "
+            f"parameter {name} cannot be {_type_name(hint)}: {reason}. Use str, int, "
             "float, bool, list, dict, Literal, typing.Any, an Enum or a dataclass"
         ) from error
     if _contains_itself(schema):
         raise FunctionError(
-            f"parameter {name} cannot be a {_type_name(hint)}: the type contains itself"
+            f"parameter {name} cannot be {_type_name(hint)}: the type contains itself"
         )
 
 
 def _type_name(hint: object) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint)
+    """Name a type with its article."""
+    name = hint.__name__ if isinstance(hint, type) else str(hint)
+    return f"an {name}" if name[:1].lower() in tuple("aeio") else f"a {name}"
 
 
 def _contains_itself(schema: Json) -> bool:

@@ -120,6 +120,11 @@ def clean(text: str) -> Cleaned:
     return Cleaned(text, "; ".join(notes))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return *number* with its noun, which takes an s unless there is one."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str) -> str:
     """Make a name (of a file, say) safe to show inside a line."""
     return clean(text).text.replace("\n", "␊").replace("\t", "␉")

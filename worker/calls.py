@@ -240,8 +240,9 @@ def _crash(call: ToolCall, error: BaseException, listen: Listen) -> str:
     said, place = crash_text(error), crash_place(error)
     at = f" at {place}" if place else ""
     listen(Warning(message=f"the tool {_line(call.name)} crashed{at}: {said}"))
+    stop = "" if said.endswith((".", "!", "?")) else "."
     return (
-        f"{call.name} crashed with {said}\n"
+        f"{call.name} crashed with {said}{stop}\n"
         "This is a fault of the tool, not of your call; what it had done until"
         " then stays done."
     )

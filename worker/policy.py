@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from tools.text import counted
 from worker.api import Request, ToolResult
 from worker.client import Failure, ProviderError
 from worker.items import AssistantText, FromModel, Reasoning, ToolCall
@@ -106,7 +107,8 @@ class Decide:
 class Echo:
     """Calls *tool* as often as *times*, one call a response, then ends.
 
-    Counts the results in the request, so it is as stateless as Script.
+    The newest call's id tells how many there were, so it is as stateless as
+    Script, and a compaction, which takes results away, does not make it begin anew.
     """
 
     def __init__(self, tool: str, *, times: int = 3, arguments: str = "{}") -> None:
@@ -116,10 +118,22 @@ class Echo:
 
     def reply(self, request: Request) -> Reply:
         """Call the tool once more, or say that it is done."""
-        done = tool_results(request)
+        done = _echoed(request)
         if done >= self._times or not request.tools:
-            return say(f"Done after {done} calls.")
+            return say(f"Done after {counted(done, 'call')}.")
         return call((f"toolu_{done:06}", self._tool, self._arguments))
+
+
+def _echoed(request: Request) -> int:
+    """Return how many calls were answered, by what *request* shows of them."""
+    numbers = [
+        int(block.tool_use_id.removeprefix("toolu_"))
+        for message in request.messages
+        for block in message.content
+        if isinstance(block, ToolResult)
+        and block.tool_use_id.removeprefix("toolu_").isdecimal()
+    ]
+    return max(tool_results(request), *(number + 1 for number in numbers), 0)
 
 
 class Route:

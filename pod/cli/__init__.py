@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from pod.cli.options import Mode, Options, OutputFormat
 from pod.exits import Exit
@@ -251,9 +251,10 @@ def demo(
 
 @app.command
 def check(
-    manifest: Path | None = None,
+    file: Path | None = None,
     /,
     *,
+    manifest: ManifestPath = None,
     settings: Settings = (),
     cd: Folder = None,
 ) -> int:
@@ -261,12 +262,15 @@ def check(
 
     Parameters
     ----------
-    manifest
-        The manifest; without it pod.toml in the working folder, if it is there.
+    file
+        The manifest, as with --manifest.
     """
     from pod.cli.check import run_check
+    from pod.cli.failing import usage
 
-    return run_check(manifest, settings=settings, cd=cd)
+    if file is not None and manifest is not None:
+        return usage(f"two manifests, {file} and -m {manifest}: name one of them")
+    return run_check(file or manifest, settings=settings, cd=cd)
 
 
 @app.command
@@ -372,6 +376,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     from pod.cli.failing import report, usage
+    from pod.cli.streams import say
 
     if wrong := _mistyped_flag(arguments):
         return usage(wrong)
@@ -382,7 +387,9 @@ def _run(arguments: Sequence[str]) -> int:
             print_error=True,
             result_action="return_value",
         )
-    except CycloptsError:
+    except CycloptsError as error:
+        if isinstance(error, UnusedCliTokensError) and arguments[0] == "run":
+            say('pod: quote a prompt of several words: pod run "fix the tests"')
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.SIGINT

@@ -1,21 +1,31 @@
 """``pod check`` and ``pod schema``."""
 
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import Struct
+
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.cli.folder import working_folder
-from pod.cli.streams import give, say
+from pod.cli.streams import give, kept_for_results, say
 from pod.errors import SetupError
 from pod.exits import Exit
 from pod.load_manifest import Loaded, load
-from pod.open_tools import builtin_tools, open_scope
+from pod.open_tools import open_scope, open_tools
 from pod.render_manifest import render
 from pod.schema import manifest_schema
-from pod.setup import is_price_known, model_of, spec_of, system_prompt
+from pod.setup import (
+    is_price_known,
+    model_of,
+    scripted_policy,
+    spec_of,
+    system_prompt,
+)
 from pod.store import Store
+from worker.api import ToolSpec
 from worker.counters import O200k
 from worker.known_models import hints
 from worker.model import Model
@@ -27,46 +37,76 @@ def run_check(
 ) -> int:
     """Print the merged manifest to stdout, what is wrong or doubtful to stderr.
 
-    Returns 2 where a run would be refused. Raises ManifestError.
+    Returns 2 where a run would be refused, but for a missing key: a manifest can
+    be checked without one. Raises ManifestError.
     """
     cwd = working_folder(cd)
     loaded = load(manifest, settings, cwd)
     system = system_prompt(loaded, cwd)
     model = model_of(loaded.manifest)
+    problems = _policy_problems(loaded)
+    tools = _tools(loaded, cwd)
+    overhead = 0 if tools.problems else _overhead(tools.specs, system, model)
     facts = gather(
         loaded,
         cwd=cwd,
         state_dir=Store(loaded.session_dir).folder,
         window=model.window,
         is_price_known=is_price_known(loaded.manifest),
-        overhead=_overhead(loaded, cwd, system, model),
+        overhead=overhead,
     )
     findings = check(loaded.manifest, facts)
+    refused = {f.key.partition(".")[0] for f in findings if f.level == "error"}
+    if refused.isdisjoint(("tools", "permissions")):  # else it is said already
+        problems += tools.problems
     give(render(loaded.manifest, loaded.sources))
     for finding in findings:
         say(finding_line(finding, loaded.sources) + "\n")
     for hint in hints(model):
         say(f"warning: {hint}\n")
-    errors = sum(finding.level == "error" for finding in findings)
+    for problem in problems:
+        say(f"{problem}\n")
+    errors = sum(finding.level == "error" for finding in findings) + len(problems)
     if errors:
         say(f"pod: {errors} to mend before this can run\n")
         return Exit.USAGE
     return Exit.DONE
 
 
-def _overhead(loaded: Loaded, cwd: Path, system: str, model: Model) -> int:
-    """Return the tokens of the system prompt and of the tools of ours.
+class _Tools(Struct, frozen=True):
+    """The tools as a model is told of them, or why they cannot be had."""
 
-    Python functions are left out: a check runs nobody's code. 0 where the
-    roots cannot be opened, which the check itself says.
+    specs: tuple[ToolSpec, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _tools(loaded: Loaded, cwd: Path) -> _Tools:
+    """Open the tools as a run does: the files of Python functions are run.
+
+    What they print goes to stderr.
     """
-    counter = O200k(say)
-    with TemporaryDirectory() as spill:
+    with TemporaryDirectory() as spill, kept_for_results():
         try:
             with open_scope(loaded, cwd, Path(spill) / "files") as scope:
-                specs = [spec_of(tool) for tool in builtin_tools(loaded, cwd, scope)]
-        except SetupError:
-            return 0
+                tools = open_tools(loaded, cwd, scope)
+                return _Tools(specs=tuple(map(spec_of, tools)))
+        except SetupError as error:
+            return _Tools(problems=(str(error),))
+
+
+def _policy_problems(loaded: Loaded) -> tuple[str, ...]:
+    model = loaded.manifest.model
+    if model.provider == "scripted":
+        try:
+            scripted_policy(model.id)
+        except SetupError as error:
+            return (str(error),)
+    return ()
+
+
+def _overhead(specs: Sequence[ToolSpec], system: str, model: Model) -> int:
+    """Return the tokens of the system prompt and of the tools."""
+    counter = O200k(say)
     tokens = counter.count(system) + sum(count_tool(spec, counter) for spec in specs)
     return ceil(tokens * factor_for(model.id))
 

@@ -13,6 +13,7 @@ from pod.cli.output import Output
 from pod.cli.receipts import compactions, receipt_lines
 from pod.cli.run import watch_signals
 from pod.cli.streams import kept_for_results, say, write_result
+from pod.compaction.admission import Refused
 from pod.compaction.cut import NoCut
 from pod.compaction.job import Done, Failed, Outcome, Pruned, Skipped
 from pod.compaction.plan import Plan
@@ -122,8 +123,8 @@ def _entries(session: Session) -> Sequence[AnyEntry]:
     return read_log(session.path).entries
 
 
-def _give_plan(stdout: int, plan: Plan | NoCut) -> int:
-    if isinstance(plan, NoCut):
+def _give_plan(stdout: int, plan: Plan | NoCut | Refused) -> int:
+    if not isinstance(plan, Plan):
         say(f"pod: {plan.message}")
         return Exit.CONTEXT
     text = "\n".join(plan_lines(plan))

@@ -25,6 +25,7 @@ from pod.store import default_folder
 from pod.survey import survey
 from pod.survey.task import Task, prompt_for
 from pod.toml_text import quoted
+from tools.text import counted
 from worker.client import Client, OpenClient
 
 WINDOW = 1_000_000
@@ -85,6 +86,8 @@ class _Demo(Struct, frozen=True):
 
 def _folder(folder: Path | None) -> Path:
     named = folder or Path()
+    if named.is_file():
+        raise UsageError(f"{named} is a file: name a folder to survey")
     if not named.is_dir():
         raise UsageError(f"{named}: there is no such folder to survey")
     where = named.resolve()
@@ -170,11 +173,14 @@ class _DemoOutput(Output):
     def finish(self, end: RunEnd, session: Session) -> int:
         is_done = end.outcome == "finished"
         text = f"{end.text.strip()}\n\n" if is_done else ""
-        write_result(self._stdout, text + "".join(self._lines(end, session)))
+        text += "".join(self._lines(end, session))
+        is_given = write_result(self._stdout, text)
         if end.exit_code != Exit.DONE:
             self._say(f"{end.message or end.reason} ({end.outcome})")
         if end.interrupted and session.path is not None:
             self._say(f"go on with: {self._resume(session)}")
+        if end.exit_code == Exit.DONE and not is_given:
+            return Exit.FAILED
         return end.exit_code
 
     def _lines(self, end: RunEnd, session: Session) -> list[str]:
@@ -189,8 +195,8 @@ class _DemoOutput(Output):
         return [
             f"Report   {there}{f' ({report.why})' if report.why else ''}\n",
             (
-                f"Run      {end.outcome} after {end.seconds:.1f} s: {end.requests} requests,"
-                f" {end.tool_calls} tool calls ({end.tool_errors} failed)\n"
+                f"Run      {end.outcome} after {end.seconds:.1f} s: {counted(end.requests, 'request')},"
+                f" {counted(end.tool_calls, 'tool call')} ({end.tool_errors} failed)\n"
             ),
             (
                 f"Tokens   {usage.prompt:,} in ({usage.cache_read:,} of them cached),"

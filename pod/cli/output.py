@@ -36,7 +36,9 @@ class Output:
         console = Console(
             file=cast(TextIO, Forgiving(sys.stderr)), highlight=False, emoji=False
         )
-        self._progress = Progress(console, quiet=options.quiet)
+        self._progress = Progress(
+            console, quiet=options.quiet, answers=options.output_format == "text"
+        )
         self._session = ""
         self._run: str | None = None
         self._begun = False
@@ -91,7 +93,7 @@ class Output:
     def finish(self, end: RunEnd, session: Session) -> int:
         """Print the answer where that is wanted, and how it ended; the exit code."""
         is_given = self._give(end, session)
-        self._progress.end(end)
+        self._progress.end(end, session.id if session.path else None)
         if end.exit_code != Exit.DONE:
             self._say(f"{end.message or end.reason} ({end.outcome})")
         if end.interrupted and session.path is not None:

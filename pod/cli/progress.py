@@ -20,25 +20,30 @@ from pod.entries import (
     UsageEntry,
 )
 from pod.events import CompactProgress, CompactSkipped, Event
-from tools.text import short_line
+from tools.text import counted, short_line
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, ToolCall, ToolResult
 from worker.usage import Usage
 
 WIDTH = 100
-"""Characters of a call's arguments or a result's summary that are shown."""
+"""Characters that a line has where there is no terminal to ask."""
+
+LEAST_WIDTH = 20
 
 
 class Progress:
     """Prints one line an event that matters, and what is going on right now.
 
     On a terminal the last line is a live status; elsewhere only whole lines
-    are written. Quiet, it prints nothing but warnings.
+    are written. Quiet, it prints nothing but warnings. With *answers* somebody
+    else prints the answer: it is not among the lines, too.
     """
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Console, *, quiet: bool, answers: bool = False) -> None:
         self._console = console
         self._quiet = quiet
+        self._answers = answers
+        self._held: list[AssistantText] = []
         self._usage = Usage()
         self._requests = 0
         self._cost: float | None = 0.0
@@ -59,10 +64,10 @@ class Progress:
                 self._requests = event.request
                 self._now(f"request {event.request}: waiting for {event.model}")
             case ToolProgress():
-                self._now(f"{event.name}: {short_line(event.text, WIDTH)}")
+                self._now(f"{event.name}: {short_line(event.text, self._width)}")
             case Retry():
                 self._say(
-                    f"! {event.kind}: {short_line(event.message, WIDTH)};"
+                    f"! {event.kind}: {short_line(event.message, self._width)};"
                     f" attempt {event.attempt + 1} of {event.attempts}"
                     f" in {event.wait:.1f} s",
                     "yellow",
@@ -91,29 +96,57 @@ class Progress:
             case _:
                 pass
 
-    def end(self, end: RunEnd) -> None:
-        """Print the line that closes a run."""
+    def end(self, end: RunEnd, session: str | None = None) -> None:
+        """Print the line that closes a run; *session* can be gone on with."""
+        self._held = [said for said in self._held if said.text not in end.text]
+        self._release()
         if self._quiet:
             return
         cost = "price unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}"
+        kept = "" if session is None else f", session {session}"
         self._say(
-            f"{end.outcome} after {end.seconds:.1f} s: {end.requests} requests,"
-            f" {end.tool_calls} tool calls ({end.tool_errors} errors),"
-            f" {end.usage.total:,} tokens, {cost}",
+            f"{end.outcome} after {end.seconds:.1f} s: {counted(end.requests, 'request')},"
+            f" {counted(end.tool_calls, 'tool call')}"
+            f" ({counted(end.tool_errors, 'error')}),"
+            f" {end.usage.total:,} tokens, {cost}{kept}",
             "green" if end.outcome == "finished" else "yellow",
         )
 
     def _item(self, entry: ItemEntry) -> None:
         match entry.item:
-            case AssistantText() as said if said.text.strip():
-                self._say(short_line(said.text, WIDTH), "bold")
+            case AssistantText() as said:
+                self._text(said)
             case ToolCall() as call:
-                self._say(f"→ {short_line(_call(call), WIDTH)}", "cyan")
+                self._release()
+                self._say(f"→ {short_line(_call(call), self._width - 2)}", "cyan")
             case ToolResult() as result:
+                self._release()
                 mark, style = ("✗", "red") if result.is_error else ("←", "dim")
-                self._say(f"{mark} {short_line(result.summary, WIDTH)}", style)
+                text = short_line(result.summary, self._width - 2)
+                self._say(f"{mark} {text}", style)
             case _:
-                pass
+                self._release()
+
+    def _text(self, said: AssistantText) -> None:
+        """Show what was said; the last of it only once it is known to be none."""
+        if self._held and self._held[-1].response != said.response:
+            self._release()
+        self._held.append(said)
+        if not self._answers:
+            self._release()
+
+    def _release(self) -> None:
+        for said in self._held:
+            if said.text.strip():
+                self._say(short_line(said.text, self._width), "bold")
+        self._held = []
+
+    @property
+    def _width(self) -> int:
+        """Characters that a line may have. A terminal's may change."""
+        if not self._console.is_terminal:
+            return WIDTH
+        return max(self._console.width, LEAST_WIDTH)
 
     def _account(self, entry: UsageEntry) -> None:
         self._usage += entry.usage or Usage()
@@ -127,11 +160,11 @@ class Progress:
             if entry.context_tokens is None
             else f", context {entry.context_tokens:,} tokens"
         )
-        self._now(f"{self._requests} requests{cost}{held}")
+        self._now(f"{counted(self._requests, 'request')}{cost}{held}")
 
     def _now(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(Text(short_line(text, WIDTH)))
+            self._status.update(Text(short_line(text, self._width - 2)))
 
     def _say(self, text: str, style: str) -> None:
         if not self._quiet:
@@ -146,7 +179,7 @@ class Progress:
 def _progress(event: CompactProgress) -> str:
     written = ", the summary is written" if event.has_summary else ""
     return (
-        f"compacting: {event.requests} requests,"
+        f"compacting: {counted(event.requests, 'request')},"
         f" {event.worker_input_tokens:,} tokens of input, marks"
         f" {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
         f" {event.references} references{written}"

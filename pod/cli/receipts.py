@@ -15,7 +15,7 @@ from pod.entries import (
     CompactionStart,
     Prune,
 )
-from tools.text import clean, one_line, short_line
+from tools.text import clean, counted, one_line, short_line
 
 WIDTH = 200
 """Characters of a message or a quotation that are shown."""
@@ -67,21 +67,21 @@ def done_line(entry: Compaction) -> str:
     """Return a receipt in one line."""
     receipt = entry.receipt
     parts = [
-        f"{_count(receipt.summarised_items, 'item')} summarised",
+        f"{counted(receipt.summarised_items, 'item')} summarised",
         f"{receipt.kept_items} kept",
         f"summary of {receipt.summary_tokens:,} by {entry.mode}",
         f"directives of {receipt.directive_tokens:,}",
     ]
     if entry.mode == "worker":
-        marks = _count(len(entry.auto_read), "mark")
+        marks = counted(len(entry.auto_read), "mark")
         parts += [f"{marks} of {receipt.auto_read_tokens:,}"]
     if entry.references:
-        parts += [_count(len(entry.references), "reference")]
+        parts += [counted(len(entry.references), "reference")]
     if entry.mode == "worker":
-        requests = _count(receipt.worker_requests, "request")
+        requests = counted(receipt.worker_requests, "request")
         parts += [f"{requests}, {_cost(entry.cost_usd)}"]
     if receipt.dropped_quotes:
-        parts += [f"{_count(len(receipt.dropped_quotes), 'quote')} dropped"]
+        parts += [f"{counted(len(receipt.dropped_quotes), 'quote')} dropped"]
     return (
         f"{entry.tokens_before:,} to {entry.tokens_after:,} tokens ({_percent(entry)}):"
         f" {', '.join(parts)}, {entry.seconds:.1f} s"
@@ -97,7 +97,7 @@ def failed_line(entry: CompactionFailed) -> str:
 
 
 def prune_line(entry: Prune) -> str:
-    results = _count(len(entry.entries), "result")
+    results = counted(len(entry.entries), "result")
     return f"{results} left out, {entry.saved:,} tokens saved"
 
 
@@ -170,7 +170,7 @@ def _done(entry: Compaction) -> Iterator[str]:
     yield _sized("kept", receipt.kept_items, "item", receipt.kept_tokens)
     if lost := len(entry.dropped_reasoning):
         yield _row(
-            "", f"{_count(lost, 'reasoning block')} of the loop is not shown any more"
+            "", f"{counted(lost, 'reasoning block')} of the loop is not shown any more"
         )
     yield _row("summary", f"{receipt.summary_tokens:,} tokens")
     yield _sized(
@@ -190,7 +190,7 @@ def _done(entry: Compaction) -> Iterator[str]:
         yield _row("quotes", f"{len(dropped)} dropped: nobody said that")
         yield from (_row("", f"“{short_line(quote, WIDTH)}”") for quote in dropped)
     if entry.mode == "worker":
-        requests = _count(receipt.worker_requests, "request")
+        requests = counted(receipt.worker_requests, "request")
         yield _row(
             "worker", f"{requests}, {receipt.worker_input_tokens:,} tokens of input"
         )
@@ -214,7 +214,7 @@ def _row(name: str, text: str) -> str:
 
 
 def _sized(name: str, number: int, noun: str, tokens: int) -> str:
-    return _row(name, f"{_count(number, noun)}, {tokens:,} tokens")
+    return _row(name, f"{counted(number, noun)}, {tokens:,} tokens")
 
 
 def _place(file: AutoRead) -> str:
@@ -231,12 +231,8 @@ def _cost(cost: float | None) -> str:
     return "price unknown" if cost is None else f"${cost:.4f}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _failures(number: int) -> str:
-    return f"{_count(number, 'failure')} of the compact worker in a row"
+    return f"{counted(number, 'failure')} of the compact worker in a row"
 
 
 def _breaker(entry: BreakerChange) -> str:

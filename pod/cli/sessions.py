@@ -1,5 +1,6 @@
 """``pod session``: list, show, repair."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +31,9 @@ from pod.load_manifest import load
 from pod.log import read_log
 from pod.path_text import path_text
 from pod.repair import repair
-from pod.scan import Scan
+from pod.scan import Damage, Scan
 from pod.store import Listed, Store
-from tools.text import short_line
+from tools.text import counted, short_line
 from worker.items import (
     AssistantText,
     Item,
@@ -46,6 +47,8 @@ from worker.items import (
 
 WIDTH = 100
 """Characters of a text that a line of ``show`` has room for."""
+BYTE = re.compile(r" \(byte \d+\)")
+"""How a decoder ends its message."""
 
 
 def _store(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
@@ -157,11 +160,22 @@ def show_one(
         if text := entry_line(entry) or event_line(entry, told):
             give(f"{entry.seq:5}  {entry.id}  {text}\n")
     for damage in scan.damage:
+        say(f"pod: {path}:{damage.line}: {damage_text(damage)}\n")
+    if scan.damage:
         say(
-            f"pod: {path}:{damage.line}: {damage.reason} (byte {damage.offset});"
-            f" 'pod session repair {path.stem}' mends it into a new file\n"
+            f"pod: 'pod session repair {path.stem}' puts a mended log in its place"
+            " and keeps the damaged one beside it\n"
         )
     return Exit.FAILED if scan.damage else Exit.DONE
+
+
+def damage_text(damage: Damage) -> str:
+    """Return the reason, and the byte in the file unless it is told already.
+
+    A decoder names the byte in the line, which misleads beside the other.
+    """
+    reason = BYTE.sub("", damage.reason)
+    return f"{reason} (byte {damage.offset})"
 
 
 def _print_compaction(told: Told, path: Path, *, of: int, as_json: bool) -> None:
@@ -201,7 +215,8 @@ def entry_line(entry: AnyEntry) -> str:
             said = f": {short_line(entry.message, WIDTH)}" if entry.message else ""
             return (
                 f"run {entry.outcome} ({entry.reason}) after {entry.seconds:.1f} s,"
-                f" {entry.requests} requests, {entry.usage.total:,} tokens{cost}{said}"
+                f" {counted(entry.requests, 'request')},"
+                f" {entry.usage.total:,} tokens{cost}{said}"
             )
         case UsageEntry():
             usage = entry.usage

@@ -289,8 +289,9 @@ class Attempt:
         """Write the compaction as one batch, durable before anybody acts on it."""
         is_closing = entry.mode == "worker" and self._breaker != Breaker()
         closed = [Breaker().as_entry()] if is_closing else []
+        clips = await self._of.keep_whole(start)
         with trio.CancelScope(shield=True):
-            written = self._session.append(*start.cut.clips, entry, *closed)
+            written = self._session.append(*clips, entry, *closed)
             self._of.occupancy.reset()
             await self._session.commit()
         return next(e for e in written if isinstance(e, Compaction))

@@ -49,6 +49,11 @@ def clips_to_fit(
     return tuple(clips)
 
 
+def in_the_log(entry: str) -> str:
+    """Return where the whole of a clipped item is, if nobody kept it elsewhere."""
+    return f"the session log, entry {entry}"
+
+
 def _level(sizes: Sequence[int], room: int) -> int:
     """Return the size to which all larger ones must sink for the sum to fit."""
     left = room
@@ -71,7 +76,7 @@ def _is_clippable(item: Item) -> bool:
 def _shortened(shown: Shown, tokens: int, count: Callable[[Item], int]) -> str:
     """Return the content that brings the item down to *tokens*, or near them."""
     item = shown.item
-    where = f"the session log, entry {shown.entry}"
+    where = in_the_log(shown.entry)
 
     def tokens_with(text: str) -> int:
         return count(clipped(item, text))

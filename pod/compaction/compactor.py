@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -15,7 +16,9 @@ import trio
 from msgspec.structs import replace
 
 from pod.compaction.attempt import Attempt
+from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
+from pod.compaction.ground import Ground
 from pod.compaction.job import Job, Outcome, Pruned
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
@@ -23,6 +26,7 @@ from pod.compaction.thresholds import Thresholds
 from pod.disk import make_folder
 from pod.entries import (
     AutoRead,
+    Clip,
     FileDetails,
 )
 from pod.events import PodLive
@@ -37,8 +41,8 @@ from worker.compact.task import (
     KnownFile,
     Mark,
 )
-from worker.events import Live
-from worker.items import FromModel, Item
+from worker.events import Live, Warning
+from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
@@ -209,6 +213,46 @@ class Compactor:
                 )
             )
         return tuple(read), tuple(vanished)
+
+    async def keep_whole(self, start: Ground) -> tuple[Clip, ...]:
+        """Return the clips, with messages that are cut kept whole in files.
+
+        The model can read a file, and not the log. A person is told which
+        messages are too long for the context.
+        """
+        items = {shown.entry: shown.item for shown in start.window.shown}
+        clips: list[Clip] = []
+        for clip in start.cut.clips:
+            item = items.get(clip.entry)
+            if not isinstance(item, UserText):
+                clips.append(clip)
+                continue
+            path = await trio.to_thread.run_sync(self._keep, clip.entry, item.text)
+            where = in_the_log(clip.entry)
+            kept = (
+                clip
+                if path is None
+                else replace(clip, text=clip.text.replace(where, str(path), 1))
+            )
+            clips.append(kept)
+            self.tell(
+                Warning(
+                    message=f"a message of {len(item.text):,} characters is too long"
+                    " for the context: the model sees its beginning and its end;"
+                    f" the whole is in {path or where}"
+                )
+            )
+        return tuple(clips)
+
+    def _keep(self, name: str, text: str) -> Path | None:
+        """Write *text* to a file beside the log, where the file tools can read it."""
+        try:
+            path, file = self.setup.toolbox.spill.open(f"message-{name}")
+            with file:
+                file.write(text.encode("utf-8", "replace"))
+        except OSError:
+            return None
+        return path
 
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""

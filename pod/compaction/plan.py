@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import trio
 from msgspec import Struct
 
+from pod.compaction.admission import Refused, admit
 from pod.compaction.cut import Cut, NoCut, find_cut
 from pod.compaction.directives import directives_of
 from pod.compaction.file_operations import file_details
@@ -129,14 +130,18 @@ async def summary_without_model(
 
 async def plan(
     compactor: "Compactor", job: Job, thresholds: Thresholds | None
-) -> Plan | NoCut:
-    """Return how *job* would begin. Nothing is asked, nothing written."""
+) -> Plan | NoCut | Refused:
+    """Return how *job* would begin, or why not. Nothing is asked, nothing written."""
     settings = compactor.settings
+    low_water = thresholds.low_water if thresholds else None
     start = await ground_of(compactor, thresholds)
     if isinstance(start, NoCut):
         return start
+    admission = admit(start, job.rungs, low_water=low_water, refusal=None)
+    if isinstance(admission, Refused):
+        return admission
     files = await compactor.known_files(start.details)
-    mode = job.rungs[0]
+    mode = admission.rungs[0]
     text = summary = ""
     match mode:
         case "worker":
@@ -162,5 +167,5 @@ async def plan(
         input_tokens=compactor.count(text),
         summary=summary,
         most_after=start.floor + files_most + budgets.summary_cap,
-        low_water=thresholds.low_water if thresholds else None,
+        low_water=low_water,
     )

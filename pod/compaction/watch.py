@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pod.compaction.admission import Refused
 from pod.compaction.compactor import Compactor
 from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
@@ -65,10 +66,15 @@ class ContextWatch:
         over = await self.occupancy.over(self._session.items, limits.turn)
         return None if over is None else Yielded(tokens=over)
 
-    async def before_run(self, spent: Spent, *, is_new_input: bool) -> None:
+    async def before_run(
+        self, spent: Spent, *, is_new_input: bool, is_switch: bool
+    ) -> None:
         """Compact what the run before left above the early limit.
 
         A failure is a warning: nothing is lost, and the late limit still holds.
+        *is_switch* tells that the run before asked another model: what is above
+        this one's late limit is compacted by all rungs then, since no request
+        of it could be sent.
         """
         limits = self.thresholds
         if not self._settings.enabled or limits is None:
@@ -79,11 +85,13 @@ class ContextWatch:
         over = await self.occupancy.over(self._session.items, limits.post_run)
         if over is None:
             return
+        is_forced = is_switch and over > limits.turn
         job = Job(
-            reason="post_run",
-            rungs=self._settings.order[:1],
+            reason="model_switch" if is_forced else "post_run",
+            rungs=self._settings.order if is_forced else self._settings.order[:1],
             tokens=over,
-            limit=limits.post_run,
+            limit=limits.turn if is_forced else limits.post_run,
+            goes_on=is_forced,
         )
         outcome = await self._compact(job, spent)
         if isinstance(outcome, Failed):
@@ -141,7 +149,9 @@ class ContextWatch:
         """Compact because a person, or a program, asks for it."""
         return await self._compact(await self._manual(instructions, mode), spent)
 
-    async def plan(self, *, instructions: str, mode: Mode | None) -> Plan | NoCut:
+    async def plan(
+        self, *, instructions: str, mode: Mode | None
+    ) -> Plan | NoCut | Refused:
         """Return how by_hand would begin, without beginning it."""
         job = await self._manual(instructions, mode)
         return await plan(self._compactor, job, self.thresholds)

@@ -36,6 +36,7 @@ from pod.survey.report import (
 from pod.survey.state import Absent, look_back_call, report_in
 from pod.survey.task import Task, task_of
 from pod.survey.transcript import Call, Transcript, arguments, call_id, is_lost
+from tools.text import counted
 from worker.api import Request
 from worker.policy import Reply, call, say
 
@@ -139,7 +140,7 @@ class _Step(Struct, frozen=True):
             return self.make(asked, _reading(listing, batch))
         rest = todo[len(batch) :]
         following = self.next_batch(rest)
-        said = f"Written down: {len(batch)} files."
+        said = f"Written down: {counted(len(batch), 'file')}."
         if following:
             said = _reading(listing, following)
         return self.make(
@@ -229,4 +230,5 @@ def _in_order(report: Report) -> list[Facts]:
 def _reading(listing: Listing, batch: Sequence[Listed]) -> str:
     first = listing.files.index(batch[0]) + 1
     last = listing.files.index(batch[-1]) + 1
-    return f"Reading files {first} to {last} of {len(listing.files)}."
+    which = f"file {first}" if first == last else f"files {first} to {last}"
+    return f"Reading {which} of {len(listing.files)}."

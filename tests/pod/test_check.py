@@ -273,7 +273,7 @@ def test_what_the_pod_starts_from_in_a_write_root_is_a_warning_each() -> None:
     texts = [finding.text for finding in check(Manifest(), facts)]
 
     assert texts == [
-        f'"{name}" ("/work/{name}") lies in the write root "/work": the model\'s tools could change what the Pod does when it is started again'
+        f'the model may write in "/work", and so change "{name}", which the next run starts from; if it should not, keep that file in another folder, or let write_roots name folders beside it, ["src"] say'
         for name in ("pod.toml", "p.md", "t.py")
     ]
 
@@ -322,5 +322,5 @@ def test_a_finding_as_a_line() -> None:
         for finding in (error("retry.base", "wrong"), warning("retry.cap", "odd"))
     ] == [
         "pod.toml:3:1: [retry] base: wrong",
-        "default: warning: [retry] cap: odd",
+        "warning: [retry] cap: odd",
     ]

@@ -51,7 +51,7 @@ def test_lost_entries_are_told_and_their_children_hang_from_the_one_before(
 
     assert found.report == (
         f"Line 3, byte {len(written([one]))}: 99 bytes are lost (NUL bytes).",
-        "Line 4: 1 entries before it are missing (seq 2 to 2).",
+        "Line 4: an entry before it is missing (seq 2).",
         "Line 4: its parent e2 is not before it; e1 takes its place.",
     )
     assert found.damaged == path.with_name("s1.jsonl.damaged")

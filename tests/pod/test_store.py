@@ -85,6 +85,20 @@ def test_a_session_is_found_by_what_its_id_begins_with(store: Store) -> None:
             store.find(wrong)
 
 
+def test_a_session_is_found_by_any_part_of_its_id_that_no_other_has(
+    store: Store,
+) -> None:
+    for id in ("20261130-050000-aaaa", "20261130-060000-2026", "20261201-060000-cccc"):
+        put(store, id)
+
+    assert store.find("aaaa") == store.path("20261130-050000-aaaa")
+    assert store.find("1201") == store.path("20261201-060000-cccc")
+    with pytest.raises(AmbiguousSession, match="2 sessions have in their id -060000-"):
+        store.find("-060000-")
+    with pytest.raises(AmbiguousSession, match="3 sessions begin with 2026:"):
+        store.find("2026")
+
+
 def test_an_empty_store_has_no_sessions(store: Store) -> None:
     assert store.sessions() == []
     assert store.latest("/work") is None

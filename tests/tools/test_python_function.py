@@ -335,6 +335,7 @@ def test_a_spec_of_another_form_says_the_form(tmp_path: Path, spec: str) -> None
         ("def g():\n    1 / 0\n\ng()", "m.py, line 2: ZeroDivisionError: division by zero"),
         ("import sys\nsys.exit(2)", "m.py, line 2: SystemExit: 2"),
         ("import helpers", "m.py, line 1: ModuleNotFoundError: No module named 'helpers'\nhelpers.py lies beside it: write `from . import helpers`"),
+        ("from tools.mine import x", "m.py, line 1: ModuleNotFoundError: No module named 'tools.mine'\ntools is the name of a package of Pod's own: in a file of tools write `from . import …` for what lies beside it"),
     ],
 )  # fmt: skip
 def test_a_fault_of_the_file_is_told_with_its_place(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from tests.corpus import corpus
-from tools.text import Cleaned, binary_kind, clean, decode, is_binary, one_line
+from tools.text import Cleaned, binary_kind, clean, counted, decode, is_binary, one_line
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -167,3 +167,12 @@ def test_utf_16_of_the_corpus_is_decoded() -> None:
 
     assert text == data.decode("utf-16")
     assert clean(text).text.isprintable() or "\n" in text
+
+
+def test_a_count_of_one_takes_no_s() -> None:
+    assert [counted(number, "call") for number in (0, 1, 2, 1_000)] == [
+        "0 calls",
+        "1 call",
+        "2 calls",
+        "1,000 calls",
+    ]

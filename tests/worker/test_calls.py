@@ -160,6 +160,7 @@ async def test_whatever_a_tool_raises_is_its_crash_and_the_others_finish(
 
     assert [(r.call_id, r.is_error) for r in given_back] == [("a", True), ("b", False)]
     assert "crashed with" in (given_back[0].content or "")
+    assert ".\nThis is a fault of the tool" in (given_back[0].content or "")
 
 
 async def test_a_tool_that_hangs_is_stopped_after_the_manifests_seconds(

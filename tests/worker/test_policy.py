@@ -78,6 +78,13 @@ def test_echo_calls_its_tool_and_ends() -> None:
     )
 
 
+def test_echo_goes_on_counting_where_results_were_taken_away() -> None:
+    left = asking(*turn("toolu_000007"), tools=("look",))
+
+    assert Echo("look", times=9).reply(left) == call(("toolu_000008", "look", "{}"))
+    assert Echo("look", times=8).reply(left) == say("Done after 8 calls.")
+
+
 def test_echo_calls_nothing_where_nothing_is_offered() -> None:
     assert Echo("look").reply(asking()) == say("Done after 0 calls.")
 

@@ -32,7 +32,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "-x"], "unknown flag -x"),
         (["run", "--output=x"], "unknown flag --output=x"),
         (["run", "hi", "--output-format", "jsn"], "output-format"),
-        (["run", "hi", "there"], "there"),
+        (["run", "hi", "there"], "pod: quote a prompt of several words"),
         (["run", ""], "the prompt is empty"),
         (["run", " \n"], "the prompt is empty"),
         (["run", "--continue", "--resume", "x"], "exclude each other"),
@@ -175,3 +175,79 @@ def test_a_session_is_shown_entry_by_entry(
     assert 'call       bash {"command": "true"}' in out
     assert "assistant  Done after 3 calls." in out
     assert "run finished (done)" in out
+
+
+def test_damage_is_shown_with_one_byte_and_what_repairs_it(
+    capfd: pytest.CaptureFixture[str], somewhere: Path
+) -> None:
+    main(["run", "first thing", "-q"])
+    (log,) = (somewhere.parent / "sessions").glob("*.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[3:]]))
+    capfd.readouterr()
+
+    code = main(["session", "show", log.stem])
+
+    _, err = capfd.readouterr()
+    assert code == Exit.FAILED
+    assert err.count("(byte ") == 1
+    assert f"(byte {sum(map(len, lines[:3]))})" in err
+    assert f"pod: 'pod session repair {log.stem}' puts a mended log in its" in err
+
+
+PLAIN = ["check", "-c", 'session.dir="../sessions"', "-c", "permissions.write_roots=[]"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["model.id=nobody"], '"echo" or "survey"'),
+        (['tools.python=["t.py:no_such"]'], "[tools] python: "),
+        (['tools.python=["t.py:broken"]'], "parameter a has no type"),
+        (['tools.python=["bad.py:any"]'], "bad.py"),
+        (['tools.python=["none.py:any"]'], "none.py"),
+        (['tools.python=["t.py:bash"]'], '"bash"'),
+    ],
+    ids=" ".join,
+)
+def test_a_check_refuses_what_a_run_refuses(
+    settings: list[str], said: str, somewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (somewhere / "t.py").write_text("def broken(a): ...\ndef bash() -> str: ...\n")
+    (somewhere / "bad.py").write_text("1 / 0\n")
+    flags = [word for setting in settings for word in ("-c", setting)]
+
+    codes = [main([*PLAIN, *flags]), main(["run", "hi", *flags])]
+
+    err = capfd.readouterr().err
+    assert codes == [Exit.USAGE, Exit.USAGE]
+    assert err.count(said) >= 2
+    assert "pod: 1 to mend before this can run\n" in err
+
+
+def test_a_check_loads_functions_and_keeps_what_they_print_off_its_result(
+    somewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (somewhere / "t.py").write_text("print('loaded')\ndef f() -> str: ...\n")
+
+    code = main([*PLAIN, "-c", 'tools.python=["t.py:f"]'])
+
+    out, err = capfd.readouterr()
+    assert (code, err) == (Exit.DONE, "loaded\n")
+    assert out.startswith("[pod]\n")
+
+
+def test_a_manifest_is_checked_with_or_without_its_flag(
+    somewhere: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (somewhere / "other.toml").write_text('[pod]\nname = "other"\n')
+
+    codes = [main([*PLAIN, *more, "other.toml"]) for more in ([], ["-m"])]
+    plain, flagged = capfd.readouterr().out.split("[pod]\n")[1:]
+    both = main([*PLAIN, "other.toml", "-m", "pod.toml"])
+
+    assert codes == [Exit.DONE, Exit.DONE]
+    assert 'name = "other"' in plain
+    assert plain == flagged
+    assert both == Exit.USAGE
+    assert "name one of them" in capfd.readouterr().err

@@ -232,6 +232,24 @@ def test_where_there_is_nothing_to_summarise_it_says_so(
     assert entries(path, CompactionStart) == []
 
 
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)])
+def test_where_nothing_could_make_room_it_names_the_parts(
+    begun: Callable[..., Path],
+    capfd: pytest.CaptureFixture[str],
+    flags: tuple[str, ...],
+) -> None:
+    path = begun(*history(30), user("word " * 40_000), said("Oh."))
+    small = ("-c", "compaction.low_water=0.001", "-c", "model.context_window=200000")
+
+    code = main(["compact", path.stem, *flags, *small, *SCRIPTED])
+
+    out, err = capfd.readouterr()
+    assert code == Exit.CONTEXT
+    assert out == ""
+    assert "system prompt" in err
+    assert entries(path, CompactionStart) == []
+
+
 def test_a_failure_is_told_and_leaves_the_history_as_it_was(
     begun: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:

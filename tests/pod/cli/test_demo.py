@@ -1,5 +1,6 @@
 """``pod demo``: a real run over a real folder, offline and without a key."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import pod.cli.demo
 from pod.cli import main
 from pod.cli.demo_report import is_report, place_of
+from pod.cli.streams import kept_for_results
 from pod.exits import Exit
 from pod.survey.report import DONE
 
@@ -134,6 +136,18 @@ def test_over_http_the_report_is_the_same(folder: Path) -> None:
     ]
 
 
+def test_a_result_that_cannot_be_written_is_a_failure(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with kept_for_results() as kept, Path("/dev/full").open("wb") as full:
+        os.dup2(full.fileno(), 1)
+        code = main(["demo", str(folder), "-q"])
+        os.dup2(kept, 1)
+
+    assert code == Exit.FAILED
+    assert "standard output cannot be written" in capfd.readouterr().err
+
+
 def test_without_a_folder_it_surveys_the_current_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +252,7 @@ def test_no_link_is_taken_for_a_report(folder: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["nowhere"], "nowhere: there is no such folder"),
-        (["{folder}/README.md"], "there is no such folder"),
+        (["{folder}/README.md"], "README.md is a file: name a folder"),
         (["{folder}", "-o", "{folder}/README.md"], "no demo wrote it"),
         (["{folder}", "-o", "{folder}/src"], "a folder; name a file in it"),
         (["{folder}", "-o", "{folder}/no/x.md"], "there is no folder"),

@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct
 
 from pod.context import context
+from pod.entries import RunEnd
 from pod.log import read_log
 from pod.tree import Tree
 from tests.command import start
@@ -80,12 +81,13 @@ def kill_until_done(work: Path, chance: random.Random) -> int:
         arguments = ["run", "--resume", log.stem]
         if not any(event.type == "input" for event in told):
             arguments = ["run", "go", "--resume", log.stem]  # it never heard of it
+    scan = read_log(log)
     if code == 2:
-        # Killed behind its last event: there is nothing left to do.
-        assert any(event.type == "result" for event in told)
+        # Killed behind the end of its run, told or not: nothing is left to do.
+        ends = [entry for entry in scan.entries if isinstance(entry, RunEnd)]
+        assert ends[-1].outcome == "finished"
     else:
         assert code == 0
-    scan = read_log(log)
     tree = Tree(scan.entries)
     items = context(tree.path(tree.leaf))
     calls = [item.call_id for item in items if isinstance(item, ToolCall)]

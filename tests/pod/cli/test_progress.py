@@ -1,9 +1,11 @@
 """What a person sees: lines, whatever is in them, and nothing when it is to be quiet."""
 
+import re
 from io import StringIO
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from pod.cli.progress import Progress
@@ -26,16 +28,27 @@ from worker.items import AssistantText, Item, ToolCall, ToolResult
 from worker.usage import Usage
 
 
-def shown(*events: Event | Item, quiet: bool = False, terminal: bool = False) -> str:
+def shown(
+    *events: Event | Item,
+    quiet: bool = False,
+    terminal: bool = False,
+    answers: bool = False,
+    end: RunEnd | None = None,
+) -> str:
     stream = StringIO()
     console = Console(
         file=stream, highlight=False, emoji=False, force_terminal=terminal, width=60
     )
-    progress = Progress(console, quiet=quiet)
+    progress = Progress(console, quiet=quiet, answers=answers)
     with progress.shown():
         for event in events:
             progress(ItemEntry(item=event) if isinstance(event, Item) else event)
+    if end is not None:
+        progress.end(end)
     return stream.getvalue()
+
+
+CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
 def call(name: str = "bash", arguments: str = "{}") -> ToolCall:
@@ -157,8 +170,47 @@ def test_quiet_it_writes_nothing_but_warnings() -> None:
 def test_a_long_line_is_cut_and_never_wrapped() -> None:
     (line,) = shown(call(arguments='{"x": "' + "y" * 5_000 + '"}')).splitlines()
 
-    assert len(line) == 102
+    assert len(line) == 100
     assert line.endswith("…")
+
+
+def test_on_a_terminal_a_line_is_cut_at_its_width() -> None:
+    written = shown(
+        call(arguments='{"x": "' + "y" * 5_000 + '"}'),
+        ToolResult(call_id="c", summary="z" * 5_000),
+        terminal=True,
+    )
+
+    lines = [s for s in (CODES.sub("", line) for line in written.splitlines()) if s]
+    cut = [line for line in lines if line[0] in "→←"]
+    assert [len(line) for line in cut] == [60, 60]
+
+
+def say(text: str, response: str = "r") -> AssistantText:
+    return AssistantText(text=text, response=response)
+
+
+DONE = RunEnd(outcome="finished", reason="done", exit_code=0, text="All done.")
+
+
+def test_an_answer_that_is_printed_elsewhere_is_not_among_the_lines() -> None:
+    before, *after = shown(
+        say("Let me look."), call(), say("All done.", "s"), answers=True, end=DONE
+    ).splitlines(keepends=True)
+
+    assert before == "Let me look.\n"
+    assert after[0] == "→ bash\n"
+    assert [line.startswith("finished after") for line in after[1:]] == [True]
+
+
+def test_an_answer_that_nobody_else_prints_is() -> None:
+    assert "All done.\n" in shown(say("All done."), end=DONE)
+
+
+def test_what_was_said_last_is_shown_where_it_is_no_answer() -> None:
+    broken = replace(DONE, outcome="failed", text="")
+
+    assert shown(say("Half"), answers=True, end=broken).startswith("Half\nfailed")
 
 
 @pytest.mark.parametrize(
@@ -222,10 +274,11 @@ def test_the_last_line_says_what_it_took(cost: float | None, said: str) -> None:
             usage=Usage(input=1_000, output=234),
             cost_usd=cost,
             seconds=1.25,
-        )
+        ),
+        "20261130-050000-aaaa",
     )
 
     assert stream.getvalue() == (
-        "finished after 1.2 s: 2 requests, 3 tool calls (1 errors), 1,234 tokens,"
-        f" {said}\n"
+        "finished after 1.2 s: 2 requests, 3 tool calls (1 error), 1,234 tokens,"
+        f" {said}, session 20261130-050000-aaaa\n"
     )

@@ -24,7 +24,7 @@ builtin = ["bash"]
 [session]
 dir = "../sessions"
 """
-SAID = b"Done after 1 calls.\n"
+SAID = b"Done after 1 call.\n"
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from worker.client import (
 )
 from worker.items import ToolCall, ToolResult, UserText
 from worker.limits import Limits
+from worker.policy import Script, say
 from worker.usage import Usage
 
 
@@ -90,6 +91,23 @@ async def test_the_run_goes_on_without_anything_said_in_the_users_place(
         if isinstance(e, ItemEntry) and isinstance(e.item, UserText)
     ]
     assert said == [UserText(text="Fetch everything.")]
+
+
+async def test_a_switch_to_a_smaller_model_compacts_before_its_first_request(
+    make: Make,
+) -> None:
+    large = replace(TABLE, compact_threshold=40_000, turn_threshold=45_000)
+    first = make(calls=8, table=large)  # about 33 000 tokens
+    await first.pod.run("Fetch everything.")
+    assert first.compactions == []
+
+    small = replace(MODEL, id="smaller", window=30_000)
+    second = make(model=small, main=Script([], then=say("Yes.")))
+    end = await second.pod.run("Once more?")
+
+    assert end.outcome == "finished"
+    assert [c.reason for c in second.compactions] == ["model_switch"]
+    assert second.compactions[0].tokens_before > 22_500
 
 
 async def test_what_a_run_left_above_the_early_limit_is_compacted_before_the_next(
