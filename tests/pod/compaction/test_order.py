@@ -374,3 +374,20 @@ async def test_only_clips_need_no_compact_worker(make: Make) -> None:
     assert end.outcome == "finished"
     assert [c.mode for c in pod.compactions] == ["mechanical"]
     assert [r for r in asked if is_workers(r)] == []
+
+
+async def test_a_session_that_goes_on_with_a_smaller_model_is_compacted_first(
+    make: Make,
+) -> None:
+    pod = make(calls=5)
+    await pod.pod.run("Fetch everything.")
+    smaller = replace(MODEL, id="small", window=18_000)
+    table = replace(TABLE, compact_threshold=None)
+
+    again = make(calls=8, model=smaller, table=table)
+    end = await again.pod.run("Three more.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    assert again.compactions[0].reason == "post_run"
+    assert all(c.tokens_after < 10_000 for c in again.compactions)
+    assert max(a.context_tokens or 0 for a in answers(again)) <= 18_000
