@@ -388,6 +388,6 @@ async def test_a_session_that_goes_on_with_a_smaller_model_is_compacted_first(
     end = await again.pod.run("Three more.")
 
     assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
-    assert again.compactions[0].reason == "post_run"
+    assert again.compactions[0].reason == "model_switch"
     assert all(c.tokens_after < 10_000 for c in again.compactions)
     assert max(a.context_tokens or 0 for a in answers(again)) <= 18_000
