@@ -67,6 +67,7 @@ class Attempt:
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
+        self._worker_input = 0
         self._breaker = self._session.breaker
         self._fingerprint = ""
         self._attempts: list[str] = []
@@ -172,9 +173,11 @@ class Attempt:
         try:
             result = await self._run_worker(task)
         except CompactError as error:
+            self._worker_input = error.input_tokens
             if error.counts:
                 self._count_failure()
             raise _Missed(error.code, str(error)) from error
+        self._worker_input = result.input_tokens
         auto_read, vanished = await self._of.read_marks(result.marks)
         marked = {file.path for file in auto_read}
         uses = {file.path: file.use for file in known}
@@ -190,8 +193,6 @@ class Attempt:
             ),
             dropped_quotes=result.dropped_quotes,
             vanished=vanished,
-            requests=result.requests,
-            input_tokens=result.input_tokens,
         )
 
     async def _run_worker(self, task: Task) -> Result:
@@ -277,8 +278,8 @@ class Attempt:
             else 0,
             dropped_quotes=summary.dropped_quotes,
             vanished_marks=summary.vanished,
-            worker_requests=summary.requests,
-            worker_input_tokens=summary.input_tokens,
+            worker_requests=self._worker_spent.requests,
+            worker_input_tokens=self._worker_input,
             attempts=(*self._attempts, f"{summary.mode}: used"),
         )
         leading = sum(await self._of.sizes(leading_items(entry)))
