@@ -152,7 +152,7 @@ class FillingPod:
             ),
         )
         self.scope = Scope([path.parent], [], path.parent)
-        files = files_of(self.session)
+        self.files = files = files_of(self.session)
         self.watch = open_watch(
             Manifest(compaction=table, prune=prune),
             self.session,

@@ -167,6 +167,25 @@ async def test_inside_a_turn_the_next_rung_takes_over_from_a_worker_that_fails(
     assert unpaired(pod.told) == []
 
 
+async def test_names_of_files_never_keep_the_last_rung_from_making_room(
+    make: Make,
+) -> None:
+    table = replace(
+        TABLE, default_references=100, auto_read_budget=1, directive_budget=100
+    )
+    pod = make(calls=2, size=11_700, worker=policies.empty(), table=table)
+    pod.files.touch([f"/{'long' * 50}/{n}.py" for n in range(40)])
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    assert {c.mode for c in pod.compactions} == {"mechanical"}
+    assert [r.path[-6:] for r in pod.compactions[0].references][:2] == [
+        "/39.py",
+        "/38.py",
+    ]
+
+
 async def test_three_failures_open_the_breaker_over_restarts(make: Make) -> None:
     pod = make(calls=30, worker=policies.empty())
 
