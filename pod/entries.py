@@ -242,7 +242,8 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     """What went in and came out of a compaction, for whoever wants to check.
 
     Tokens are estimates of the view, *worker_input_tokens* what was sent to the
-    compact worker, each token once. *dropped_quotes* are words that the summary
+    compact worker, each token once; one that failed before another rung took
+    over counts, too. *dropped_quotes* are words that the summary
     put into the user's mouth. *attempts* names each rung tried and how it ended.
     """
 

@@ -7,6 +7,7 @@ from pod.compaction.breaker import breaker_of
 from pod.compaction.job import failure_text
 from pod.entries import (
     AnyEntry,
+    Compaction,
     CompactionFailed,
     CompactionStart,
     InputEntry,
@@ -79,11 +80,20 @@ def close_compactions(
 
 
 def close_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd:
-    """Return the end of a run that has none, with what it used until then."""
+    """Return the end of a run that has none, with what it used until then.
+
+    What its compact workers used is in that, as in the end of any run; of one
+    that was under way nothing is known.
+    """
     mine = [entry for entry in path if entry.run == start.run]
     answered = [entry for entry in mine if isinstance(entry, UsageEntry)]
     found = [entry.item for entry in mine if isinstance(entry, ItemEntry)]
-    costs = [entry.cost_usd for entry in answered]
+    charged = [
+        entry
+        for entry in mine
+        if isinstance(entry, UsageEntry | Compaction | CompactionFailed)
+    ]
+    costs = [entry.cost_usd for entry in charged]
     known = [cost for cost in costs if cost is not None]
     results = [item for item in found if isinstance(item, ToolResult)]
     return RunEnd(
@@ -96,8 +106,8 @@ def close_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd
         requests=len(answered),
         tool_calls=sum(isinstance(item, ToolCall) for item in found),
         tool_errors=sum(item.is_error for item in results),
-        usage=sum((entry.usage for entry in answered if entry.usage), Usage()),
-        cost_usd=sum(known) if answered and len(known) == len(costs) else None,
+        usage=sum((entry.usage for entry in charged if entry.usage), Usage()),
+        cost_usd=sum(known) if charged and len(known) == len(costs) else None,
     )
 
 

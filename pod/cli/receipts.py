@@ -77,7 +77,7 @@ def done_line(entry: Compaction) -> str:
         parts += [f"{marks} of {receipt.auto_read_tokens:,}"]
     if entry.references:
         parts += [counted(len(entry.references), "reference")]
-    if entry.mode == "worker":
+    if entry.mode == "worker" or receipt.worker_requests:
         requests = counted(receipt.worker_requests, "request")
         parts += [f"{requests}, {_cost(entry.cost_usd)}"]
     if receipt.dropped_quotes:
@@ -189,7 +189,7 @@ def _done(entry: Compaction) -> Iterator[str]:
     if dropped := receipt.dropped_quotes:
         yield _row("quotes", f"{len(dropped)} dropped: nobody said that")
         yield from (_row("", f"“{short_line(quote, WIDTH)}”") for quote in dropped)
-    if entry.mode == "worker":
+    if entry.mode == "worker" or receipt.worker_requests:
         requests = counted(receipt.worker_requests, "request")
         yield _row(
             "worker", f"{requests}, {receipt.worker_input_tokens:,} tokens of input"

@@ -49,13 +49,20 @@ def admit(
     why = _WHY[refusal]
     left = tuple(mode for mode in rungs if mode != "worker")
     if not left:
-        return Refused(reason, why)
+        return Refused(reason, f"{why}. {_ADVICE[refusal]}")
     return Admission(left, (f"worker: {reason}: {why}",))
 
 
 _WHY: dict[Refusal, str] = {
     "open": "the circuit breaker is open: compact workers failed too often in a row",
     "same_input": "a compact worker has failed on this very input before",
+}
+
+_ADVICE: dict[Refusal, str] = {
+    "open": "Compact by hand (pod compact), give new input, or wait for"
+    " [compaction] cooldown",
+    "same_input": "Compact by hand: pod compact asks one again, pod compact --mode"
+    " mechanical takes none",
 }
 
 

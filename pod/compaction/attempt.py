@@ -10,7 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from pod.clock import now
-from pod.compaction.admission import Admission, Refused, admit
+from pod.compaction.admission import LEAST_SUMMARY, Admission, Refused, admit
 from pod.compaction.breaker import Breaker
 from pod.compaction.cut import NoCut
 from pod.compaction.framing import leading_items, references_text
@@ -67,6 +67,7 @@ class Attempt:
         self._thresholds = thresholds
         self._spent = spent
         self._worker_spent = Spent()
+        self._worker_input = 0
         self._breaker = self._session.breaker
         self._fingerprint = ""
         self._attempts: list[str] = []
@@ -155,16 +156,26 @@ class Attempt:
                 return await self._without_model(start)
 
     async def _without_model(self, start: Ground) -> Summary:
-        """Summarise by rules, as short as it takes to fit."""
+        """Summarise by rules, as short as it takes to fit.
+
+        Where the names of files leave no room, those used last are kept.
+        """
         known = await self._of.known_files(start.details)
         references = tuple(Reference(f.path, f.use) for f in known)
         cap = self._settings.worker.summary_cap
         if self._low_water is not None:
-            bare = Summary(mode="mechanical", text=".", references=references)
-            after = (await self._entry(bare, start)).tokens_after
-            cap = min(cap, self._low_water - after)
+            room = self._low_water - await self._bare(references, start)
+            while references and room < LEAST_SUMMARY:
+                references = references[: len(references) // 2]
+                room = self._low_water - await self._bare(references, start)
+            cap = min(cap, room)
         text = await summary_without_model(start, self._of, cap=cap)
         return Summary(mode="mechanical", text=text, references=references)
+
+    async def _bare(self, references: tuple[Reference, ...], start: Ground) -> int:
+        """Return the tokens of the context with no more than a dot for a summary."""
+        bare = Summary(mode="mechanical", text=".", references=references)
+        return (await self._entry(bare, start)).tokens_after
 
     async def _by_worker(self, start: Ground) -> Summary:
         known = await self._of.known_files(start.details)
@@ -172,9 +183,11 @@ class Attempt:
         try:
             result = await self._run_worker(task)
         except CompactError as error:
+            self._worker_input = error.input_tokens
             if error.counts:
                 self._count_failure()
             raise _Missed(error.code, str(error)) from error
+        self._worker_input = result.input_tokens
         auto_read, vanished = await self._of.read_marks(result.marks)
         marked = {file.path for file in auto_read}
         uses = {file.path: file.use for file in known}
@@ -190,8 +203,6 @@ class Attempt:
             ),
             dropped_quotes=result.dropped_quotes,
             vanished=vanished,
-            requests=result.requests,
-            input_tokens=result.input_tokens,
         )
 
     async def _run_worker(self, task: Task) -> Result:
@@ -277,8 +288,8 @@ class Attempt:
             else 0,
             dropped_quotes=summary.dropped_quotes,
             vanished_marks=summary.vanished,
-            worker_requests=summary.requests,
-            worker_input_tokens=summary.input_tokens,
+            worker_requests=self._worker_spent.requests,
+            worker_input_tokens=self._worker_input,
             attempts=(*self._attempts, f"{summary.mode}: used"),
         )
         leading = sum(await self._of.sizes(leading_items(entry)))
@@ -288,7 +299,7 @@ class Attempt:
     async def _commit(self, entry: Compaction, start: Ground) -> Compaction:
         """Write the compaction as one batch, durable before anybody acts on it."""
         is_closing = entry.mode == "worker" and self._breaker != Breaker()
-        closed = [Breaker().as_entry()] if is_closing else []
+        closed = [self._breaker.succeeded().as_entry()] if is_closing else []
         clips = await self._of.keep_whole(start)
         with trio.CancelScope(shield=True):
             written = self._session.append(*clips, entry, *closed)

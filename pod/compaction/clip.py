@@ -84,7 +84,8 @@ def _shortened(shown: Shown, tokens: int, count: Callable[[Item], int]) -> str:
     if isinstance(item, ToolCall):
         return _shortened_arguments(item.arguments, tokens, tokens_with, where)
     text = _content(item)
-    if found := _SPILLED.search(text):
+    # Of a tool's output alone: in a message such a note is the user's own words.
+    if isinstance(item, ToolResult) and (found := _SPILLED.search(text)):
         where = found[1]
     images = len(item.images) if isinstance(item, UserText | ToolResult) else 0
     note = f"\n[{images} images left out]" if images else ""

@@ -309,11 +309,13 @@ def _use(path: str, details: FileDetails) -> str:
 def _what_is_left(limits: Limits, spent: Spent) -> Limits:
     """Return what a compact worker may use of the run's limits.
 
-    Its requests have a bound of their own (worker_max_requests).
+    Its requests have a bound of their own (worker_max_requests). Where nothing
+    is left, or what was spent is not known, it makes none.
     """
     tokens, dollars = limits.max_total_tokens, limits.max_budget_usd
     if tokens is not None:
-        tokens = max(tokens - spent.usage.total, 1)
+        tokens = max(tokens - spent.usage.total, 0)
     if dollars is not None:
-        dollars = max(dollars - float(spent.cost or 0), 1e-6)
+        known = spent.cost is not None
+        dollars = max(dollars - float(spent.cost or 0), 0.0) if known else 0.0
     return Limits(max_total_tokens=tokens, max_budget_usd=dollars)

@@ -14,5 +14,3 @@ class Summary(Struct, frozen=True):
     references: tuple[Reference, ...] = ()
     dropped_quotes: tuple[str, ...] = ()
     vanished: tuple[str, ...] = ()
-    requests: int = 0
-    input_tokens: int = 0

@@ -77,11 +77,13 @@ class ContextWatch:
         of it could be sent.
         """
         limits = self.thresholds
-        if not self._settings.enabled or limits is None:
+        if not self._settings.enabled:
             return
         breaker = self._session.breaker
         if is_new_input and breaker.opened_at is not None:
             self._session.append(breaker.half_opened().as_entry())
+        if limits is None:  # an overflow may still ask a compact worker
+            return
         over = await self.occupancy.over(self._session.items, limits.post_run)
         if over is None:
             return
@@ -97,16 +99,14 @@ class ContextWatch:
         if isinstance(outcome, Failed):
             self._compactor.tell(Warning(message=outcome.entry.message))
 
-    async def make_room(
-        self, tokens: int, spent: Spent, *, reason: Reason = "mid_turn"
-    ) -> Verdict | None:
+    async def make_room(self, tokens: int, spent: Spent) -> Verdict | None:
         """Compact before a request of *tokens*; what ends the run where that fails."""
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
         if self._session.thrash.over_limit().is_thrash:
             return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
-            reason=reason,
+            reason="mid_turn",
             rungs=self._settings.order,
             tokens=tokens,
             limit=limit,

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from pod.context import context
 from pod.entries import (
     AnyEntry,
+    CompactionFailed,
+    CompactionStart,
     CustomMessage,
     DeliveredEntry,
     InputEntry,
@@ -161,6 +163,35 @@ def test_a_finished_session_opens_as_it_was(path: Path) -> None:
         with pytest.raises(SessionLocked):
             reopen(path)
     assert path.read_bytes() == before
+
+
+def test_the_end_of_a_crashed_run_has_what_its_compactions_used(path: Path) -> None:
+    failed = CompactionFailed(
+        compaction_id="k",
+        code="no_summary",
+        message="m",
+        usage=Usage(input=30, output=4),
+        cost_usd=0.5,
+    )
+    used = UsageEntry(
+        response="r1",
+        model="m",
+        stop_reason="end_turn",
+        usage=Usage(input=5, output=2),
+        context_tokens=7,
+        cost_usd=0.25,
+    )
+    start = CompactionStart(
+        compaction_id="k", reason="mid_turn", mode="worker", tokens_before=9
+    )
+    begin(path, RunStart(model="m"), said("a"), used, start, failed)
+
+    with reopen(path) as session:
+        (end,) = session.recovered
+
+        assert isinstance(end, RunEnd)
+        assert (end.usage, end.cost_usd) == (Usage(input=35, output=6), 0.75)
+        assert end.requests == 1
 
 
 def test_a_crashed_run_is_brought_to_its_end(path: Path) -> None:

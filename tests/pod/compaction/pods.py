@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -33,6 +34,7 @@ from worker.limits import Limits
 from worker.model import Model
 from worker.policy import Decide, Policy, Reply, Route, call, say
 from worker.scripted import ScriptedClient
+from worker.usage import Usage
 from worker.wire import Cache
 
 WINDOW = 60_000
@@ -105,6 +107,9 @@ class FillingPod:
         cache: Cache = Cache(),  # noqa: B008  frozen
         system: str = "You are a test.",
         limits: Limits = Limits(),  # noqa: B008  frozen
+        price: Callable[[str, Usage], Decimal | None] = lambda model, usage: Decimal(
+            "0.01"
+        ),
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
@@ -127,6 +132,7 @@ class FillingPod:
             wrap(ScriptedClient(policy, served or model)),
             [FakeTool("fetch", self._fetch)],
             limits=limits,
+            price=price,
             model=model,
             new_id=lambda: f"{random.getrandbits(32):08x}",
         )
@@ -146,7 +152,7 @@ class FillingPod:
             ),
         )
         self.scope = Scope([path.parent], [], path.parent)
-        files = files_of(self.session)
+        self.files = files = files_of(self.session)
         self.watch = open_watch(
             Manifest(compaction=table, prune=prune),
             self.session,

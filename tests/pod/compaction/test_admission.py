@@ -82,6 +82,7 @@ def test_without_another_rung_nothing_is_begun(refusal: Refusal, reason: str) ->
 
     assert isinstance(found, Refused)
     assert found.reason == reason
+    assert "pod compact" in found.message  # what to do
 
 
 def test_the_breaker_is_the_workers_alone() -> None:

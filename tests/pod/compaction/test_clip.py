@@ -75,6 +75,14 @@ def test_the_file_with_the_whole_of_it_stays_named(note: str) -> None:
     assert "the full text is in /s/x.files/1.txt …]" in clip.text
 
 
+def test_a_note_in_a_message_names_no_file() -> None:
+    note = "[… 30 lines left out; the full text is in /s/x.files/1.txt …]"
+
+    [clip] = clips_to_fit(shown(user(f"{note}\n{'x' * 8_000}")), room=300, count=count)
+
+    assert "the full text is in the session log, entry e1 …]" in clip.text
+
+
 def test_images_go_and_are_told_of() -> None:
     big = picture(4_000)
     item = result("1", "text", *[big] * 300)

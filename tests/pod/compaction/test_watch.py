@@ -1,11 +1,13 @@
 """When the context is compacted, by what, and what happens where that fails."""
 
 from collections.abc import Callable
+from decimal import Decimal
 
 import pytest
 import trio
 from msgspec.structs import replace
 
+from pod.compaction.breaker import Breaker
 from pod.entries import (
     BreakerChange,
     Compaction,
@@ -35,8 +37,11 @@ from worker.usage import Usage
 class Overflowing:
     """Refuses the requests of these numbers as too long, counted from 1."""
 
-    def __init__(self, client: Client, numbers: set[int]) -> None:
+    def __init__(
+        self, client: Client, numbers: set[int], *, usage: Usage | None = None
+    ) -> None:
         self._client = client
+        self._usage = usage
         self._numbers = numbers
         self.asked = 0
         self.requests: list[Request] = []
@@ -49,7 +54,12 @@ class Overflowing:
             self.requests.append(request)
             if self.asked in self._numbers:
                 raise ProviderError(
-                    Failure(kind="overflow", message="prompt is too long", status=400)
+                    Failure(
+                        kind="overflow",
+                        message="prompt is too long",
+                        status=400,
+                        usage=self._usage,
+                    )
                 )
         return await self._client.ask(request, on_delta)
 
@@ -150,8 +160,30 @@ async def test_inside_a_turn_the_next_rung_takes_over_from_a_worker_that_fails(
 
     assert end.outcome == "finished"
     assert {c.mode for c in pod.compactions} == {"mechanical"}
-    assert "worker: no_summary" in pod.compactions[0].receipt.attempts[0]
+    receipt = pod.compactions[0].receipt
+    assert "worker: no_summary" in receipt.attempts[0]
+    assert receipt.worker_requests == 4  # of the one that failed
+    assert receipt.worker_input_tokens > 0
     assert unpaired(pod.told) == []
+
+
+async def test_names_of_files_never_keep_the_last_rung_from_making_room(
+    make: Make,
+) -> None:
+    table = replace(
+        TABLE, default_references=100, auto_read_budget=1, directive_budget=100
+    )
+    pod = make(calls=2, size=11_700, worker=policies.empty(), table=table)
+    pod.files.touch([f"/{'long' * 50}/{n}.py" for n in range(40)])
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    assert {c.mode for c in pod.compactions} == {"mechanical"}
+    assert [r.path[-6:] for r in pod.compactions[0].references][:2] == [
+        "/39.py",
+        "/38.py",
+    ]
 
 
 async def test_three_failures_open_the_breaker_over_restarts(make: Make) -> None:
@@ -166,11 +198,26 @@ async def test_three_failures_open_the_breaker_over_restarts(make: Make) -> None
     later = [e for e in pod.told[after:] if isinstance(e, Compaction)]
     assert len(later) >= 2
     assert all("breaker" in c.receipt.attempts[0] for c in later[1:])
-    assert all(c.receipt.worker_requests == 0 for c in later)
+    assert [c.receipt.worker_requests for c in later[1:]] == [0] * (len(later) - 1)
 
     again = make(calls=30)
     assert again.session.breaker.failures == 3
     assert again.session.breaker.opened_at is not None
+
+
+async def test_new_input_lets_a_worker_through_where_no_window_is_known(
+    make: Make,
+) -> None:
+    opened = Breaker(3, "2999-01-01T00:00:00Z", "f")
+    model = replace(MODEL, window=None)
+    table = replace(TABLE, compact_threshold=None)
+    pod = make(calls=1, model=model, table=table)
+    pod.session.append(opened.as_entry())
+    assert pod.watch.thresholds is None
+
+    await pod.pod.run("Fetch everything.")
+
+    assert pod.session.breaker == opened.half_opened()
 
 
 async def test_a_worker_that_succeeds_closes_the_breaker(make: Make) -> None:
@@ -382,6 +429,29 @@ async def test_a_limit_on_tokens_holds_for_compact_workers_too(make: Make) -> No
 
     assert (end.outcome, end.reason) == ("limit", "max_total_tokens")
     assert unpaired(pod.told) == []
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(max_total_tokens=90_000), Limits(max_budget_usd=1.0)]
+)
+async def test_what_is_used_up_before_a_compaction_leaves_no_request_to_its_worker(
+    limits: Limits, make: Make
+) -> None:
+    used = Usage(input=80_000)  # and its price is not known
+
+    pod = make(
+        calls=5,
+        limits=limits,
+        price=lambda model, usage: None if usage == used else Decimal(0),
+        wrap=lambda client: Overflowing(client, {4}, usage=used),
+    )
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "limit"
+    assert [(c.mode, c.receipt.worker_requests) for c in pod.compactions] == [
+        ("mechanical", 0)
+    ]
 
 
 async def test_by_hand_a_session_is_compacted_between_runs(make: Make) -> None:
