@@ -85,7 +85,6 @@ class Pod:
         It is in the log when this returns. Raises LogFailed.
         """
         self.session.append(self._input(text))
-        self._watch.take_input()
 
     def _input(self, text: str) -> InputEntry:
         # Lone surrogates cannot be written as JSON, nor sent.

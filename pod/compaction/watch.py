@@ -66,12 +66,6 @@ class ContextWatch:
         over = await self.occupancy.over(self._session.items, limits.turn)
         return None if over is None else Yielded(tokens=over)
 
-    def take_input(self) -> None:
-        """Let a compact worker try again where the user has said something new."""
-        breaker = self._session.breaker
-        if self._settings.enabled and breaker.opened_at is not None:
-            self._session.append(breaker.half_opened().as_entry())
-
     async def before_run(
         self, spent: Spent, *, is_new_input: bool, is_switch: bool
     ) -> None:
@@ -85,8 +79,9 @@ class ContextWatch:
         limits = self.thresholds
         if not self._settings.enabled:
             return
-        if is_new_input:
-            self.take_input()
+        breaker = self._session.breaker
+        if is_new_input and breaker.opened_at is not None:
+            self._session.append(breaker.half_opened().as_entry())
         if limits is None:  # an overflow may still ask a compact worker
             return
         over = await self.occupancy.over(self._session.items, limits.post_run)

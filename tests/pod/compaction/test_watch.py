@@ -220,19 +220,6 @@ async def test_new_input_lets_a_worker_through_where_no_window_is_known(
     assert pod.session.breaker == opened.half_opened()
 
 
-async def test_input_in_the_middle_of_a_run_lets_the_worker_try_again(
-    make: Make,
-) -> None:
-    pod = make(calls=30, worker=policies.empty())
-    await pod.pod.run("Fetch everything.")
-    assert pod.session.breaker.opened_at is not None
-
-    pod.pod.steer("Try it once more.")
-
-    assert pod.session.breaker.opened_at is None
-    assert pod.session.breaker.failures == 3
-
-
 async def test_a_worker_that_succeeds_closes_the_breaker(make: Make) -> None:
     pod = make(calls=14, worker=policies.empty())
     await pod.pod.run("Fetch everything.")
