@@ -74,6 +74,7 @@ PURE = {
         "api",
         "client",
         "compact/budget",
+        "compact/conversation",
         "compact/draft",
         "compact/ends",
         "compact/escape",

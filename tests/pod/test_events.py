@@ -35,6 +35,7 @@ from pod.events import (
     CompactSkipped,
     CompactStart,
     Event,
+    HookFailed,
     Init,
     ToolInfo,
     line,
@@ -105,6 +106,10 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
     (
         CompactSkipped(reason="empty", message="m"),
         '"compact_skipped","reason":"empty","message":"m"}',
+    ),
+    (
+        HookFailed(event="run_end", hook="h", message="m"),
+        '"hook_failed","event":"run_end","hook":"h","message":"m"}',
     ),
     (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
