@@ -86,7 +86,9 @@ async def answer_calls(
         for call in known:
             if decisions[call.call_id] != Allowed():
                 record.decided(call, decisions[call.call_id])
-        stops = [(c, d) for c in known if isinstance(d := decisions[c.call_id], Stopped)]
+        stops = [
+            (c, d) for c in known if isinstance(d := decisions[c.call_id], Stopped)
+        ]
         if stops:
             stopped, stop = stops[0]
             reason = f"not run: {stopped.name} of the same answer may not run at all"
