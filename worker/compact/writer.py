@@ -32,6 +32,12 @@ THINKING_ROOM = 8_192
 """Output tokens added for a model that decides itself how much it thinks: they come
 out of the same figure as the text, and would eat it up."""
 
+TOO_LONG = frozenset({"overflow", "output_too_large", "payload_too_large"})
+"""Kinds of failure that a shorter prompt gets around."""
+
+LEAST_ANSWER = 1_024
+"""Output tokens; where the provider leaves less, the prompt is what has to be shorter."""
+
 ProblemOf = Callable[[str], str | None]
 """Says what is wrong with a text, None where it can be used."""
 
@@ -62,6 +68,14 @@ class Means(Struct, frozen=True):
     limits: Limits = Limits()
 
 
+class _Lower(CompactError):
+    """The provider takes the prompt, with *limit* output tokens at most."""
+
+    def __init__(self, limit: int, message: str) -> None:
+        super().__init__("overflow", message)
+        self.limit = limit
+
+
 class ModelWriter:
     """Asks *models* in order; one that failed is not asked again.
 
@@ -84,8 +98,10 @@ class ModelWriter:
 
     def room(self, answer_tokens: int) -> int | None:
         """Return the tokens a prompt may have for the model that is asked now."""
-        model = _suited(self._models[0], answer_tokens)
-        return None if model.window is None else model.window - model.max_tokens
+        model = self._models[0]
+        if model.window is None:
+            return None
+        return model.window - _output(model, answer_tokens)
 
     async def write(
         self, system: str, prompt: str, *, answer_tokens: int, problem_of: ProblemOf
@@ -115,7 +131,11 @@ class ModelWriter:
         if reached := self._spent.reached(self._means.limits):
             raise CompactError("input_limit", reached.message, counts=False)
         self._spent.record_request()
-        response = await self._response(model, system, prompt)
+        try:
+            response = await self._response(model, system, prompt)
+        except _Lower as error:
+            model = _suited(replace(model, max_tokens=error.limit), error.limit)
+            response = await self._response(model, system, prompt)
         if hidden := hidden_overflow(response, model.window):
             raise CompactError("overflow", hidden.message)
         text = cleaned(
@@ -155,6 +175,11 @@ class ModelWriter:
                 failed=broken.append,
             )
         except ProviderError as error:
+            limit = error.failure.output_limit or 0
+            if error.failure.kind == "output_too_large" and (
+                LEAST_ANSWER <= limit < model.max_tokens
+            ):
+                raise _Lower(limit, error.failure.message) from error
             raise _failed(error.failure) from error
         finally:
             for failure in broken:
@@ -182,12 +207,7 @@ def _suited(model: Model, answer_tokens: int) -> Model:
     What it thinks comes on top, as far as it may write as much; a budget for it
     leaves the text its room.
     """
-    wanted = answer_tokens
-    if isinstance(model.thinking, int):
-        wanted += model.thinking
-    elif model.thinking == "adaptive":
-        wanted += THINKING_ROOM
-    limit = max(min(wanted, model.max_tokens), 1)
+    limit = max(_output(model, answer_tokens), 1)
     thinking = model.thinking
     if isinstance(thinking, int):
         left = limit - answer_tokens
@@ -195,7 +215,17 @@ def _suited(model: Model, answer_tokens: int) -> Model:
     return replace(model, max_tokens=limit, thinking=thinking)
 
 
+def _output(model: Model, answer_tokens: int) -> int:
+    """Return the output tokens to ask for: the text's, and those to think with."""
+    wanted = answer_tokens
+    if isinstance(model.thinking, int):
+        wanted += model.thinking
+    elif model.thinking == "adaptive":
+        wanted += THINKING_ROOM
+    return min(wanted, model.max_tokens)
+
+
 def _failed(failure: Failure) -> CompactError:
-    if failure.kind == "overflow":
+    if failure.kind in TOO_LONG:
         return CompactError("overflow", f"its own input is too long: {failure.message}")
     return CompactError("api", failure.message, counts=failure.kind not in TRANSIENT)
