@@ -257,6 +257,7 @@ class Pod:
             usage=spent.usage,
             cost_usd=None if spent.cost is None else float(spent.cost),
             seconds=round(seconds, 3),
+            permission_denials=tuple(journal.denials),
         )
 
     async def _close(self, start: RunStart, end: RunEnd) -> RunEnd:
@@ -273,7 +274,9 @@ class Pod:
             written = self.session.append(*before, end)
         except DiskFull as error:
             end = self._broken_off(end, error)
-            short = structs.replace(end, text=end.text[:LAST_TEXT])
+            short = structs.replace(
+                end, text=end.text[:LAST_TEXT], permission_denials=()
+            )
             try:
                 written = self.session.last_words(*before, short)
             except LogFailed:
