@@ -10,7 +10,9 @@ from msgspec import Struct
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
 from tools.text import clean, short_line
+from worker.call_hooks import CallHooks
 from worker.crash import crash_place, crash_text
+from worker.endings import Blocked
 from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
 
@@ -46,13 +48,15 @@ class OutputLimits(Struct, frozen=True):
 class Toolbox(Struct, frozen=True):
     """The tools of a run and what surrounds each call.
 
-    *seconds* bounds one call; None leaves it to the tool.
+    *seconds* bounds one call; None leaves it to the tool. *hooks* are asked
+    about each call that can be run at all, and about its result.
     """
 
     tools: Mapping[str, Tool]
     spill: Spill
     output: OutputLimits
     seconds: float | None = None
+    hooks: CallHooks | None = None
 
 
 async def answer_calls(
@@ -62,31 +66,104 @@ async def answer_calls(
     record: Record,
     listen: Listen,
     why_not: str | None = None,
-) -> None:
+) -> Blocked | None:
     """Run *calls* at the same time and record their results in call order.
 
     With *why_not* none is run, and all are answered with that text. The calls
     are in the history already, so from here on every way out, cancellation
-    included, records one result for each.
+    included, records one result for each. Returns what ends the turn, where a
+    hook says so.
     """
     results: dict[str, ToolResult] = {}
     reason = why_not or "not run: the run was stopped before it began"
+    known = [call for call in calls if _why_never(call, toolbox) is None]
+    unseen: list[ToolCall] = []
     try:
         if why_not is not None:
-            return
-        known = [call for call in calls if _why_never(call, toolbox) is None]
-        for call in known:
+            return None
+        if toolbox.hooks is not None:
+            stop = await _ask_before(known, toolbox, toolbox.hooks, results)
+            if stop is not None:
+                reason = "not run: a hook ended the run"
+                return Blocked(stop)
+        allowed = [call for call in known if call.call_id not in results]
+        for call in allowed:
             record.start_tool(call)
-        if any(toolbox.tools[call.name].has_effects for call in known):
+        if any(toolbox.tools[call.name].has_effects for call in allowed):
             await record.commit()
         reason = "cancelled before it ended; what it had done until then stays done"
+        unseen = list(allowed)
         async with trio.open_nursery() as nursery:
             for call in calls:
-                nursery.start_soon(_answer, call, toolbox, listen, results)
+                if call.call_id not in results:
+                    nursery.start_soon(_answer, call, toolbox, listen, results)
+        if toolbox.hooks is not None:
+            stop = await _ask_after(unseen, toolbox, toolbox.hooks, results)
+            if stop is not None:
+                return Blocked(stop)
+        return None
     finally:
+        if toolbox.hooks is not None:
+            _withhold(unseen, toolbox.hooks, results)
         record.add(
             [results.get(call.call_id) or _refused(call, reason) for call in calls]
         )
+
+
+async def _ask_before(
+    calls: Sequence[ToolCall],
+    toolbox: Toolbox,
+    hooks: CallHooks,
+    results: dict[str, ToolResult],
+) -> str | None:
+    """Answer what is denied; return why nothing is to be run at all, if so."""
+    for call in calls:
+        denied = await hooks.before(call)
+        if denied is None:
+            continue
+        text = f"{call.name} was not run: {denied.message}"
+        output = ToolOutput(summary=text, content=text)
+        await _finish(call, output, toolbox, results, is_error=True)
+        if denied.stops:
+            return denied.message
+    return None
+
+
+async def _ask_after(
+    unseen: list[ToolCall],
+    toolbox: Toolbox,
+    hooks: CallHooks,
+    results: dict[str, ToolResult],
+) -> str | None:
+    """Have each result looked at; take its call off *unseen*. Return why to stop.
+
+    One that stops the turn does not keep the others from being looked at.
+    """
+    stop: str | None = None
+    while unseen:
+        call = unseen[0]
+        result = results[call.call_id]
+        seen = await hooks.after(call, result)
+        if seen.result != result:
+            output = ToolOutput(
+                summary=seen.result.summary,
+                content=seen.result.content,
+                referenced_files=seen.result.referenced_files,
+                images=seen.result.images,
+            )
+            is_error = seen.result.is_error
+            await _finish(call, output, toolbox, results, is_error=is_error)
+        del unseen[0]
+        stop = seen.stop if stop is None else stop
+    return stop
+
+
+def _withhold(
+    unseen: Sequence[ToolCall], hooks: CallHooks, results: dict[str, ToolResult]
+) -> None:
+    for call in unseen:
+        if (result := results.get(call.call_id)) is not None:
+            results[call.call_id] = hooks.unseen(call, result)
 
 
 def _refused(call: ToolCall, reason: str) -> ToolResult:

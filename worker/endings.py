@@ -54,7 +54,17 @@ class Yielded(Struct, frozen=True):
     tokens: int
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
+class Blocked(Struct, frozen=True):
+    """Somebody who was asked ended the turn, and *message* says why.
+
+    *reason* says who: a hook, or a permission rule that is set to stop.
+    """
+
+    message: str
+    reason: Literal["hook", "permission"] = "hook"
+
+
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Blocked
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

@@ -19,6 +19,7 @@ from worker.endings import (
     CONTINUE,
     KNOWN_STOPS,
     NOT_RUN,
+    Blocked,
     CallsMade,
     Ending,
     Exhausted,
@@ -101,8 +102,9 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | None]]
-"""Asked before each request, with the history as it would be sent."""
+Gate = Callable[[], Awaitable[Yielded | Blocked | None]]
+"""Asked before each request, with the history as it would be sent; what it gives
+ends the turn. It may put more into the history."""
 
 
 async def run_turn(
@@ -125,14 +127,16 @@ async def run_turn(
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if yielded := await gate():
-            return yielded
+        if ended := await gate():
+            return ended
         try:
             answer = await turn.ask()
         except ProviderError as error:
             await history.commit()
             return Failed(error.failure)
         ending = await turn.take(answer)
+        if isinstance(ending, Blocked):
+            return ending
         has_input = history.deliver() > 0
         if has_input:
             turn.continuations = 0
@@ -312,8 +316,9 @@ class _Turn:
         # between would leave them unanswered.
         self._history.add(items)
         self._record(answer, response_id, cost)
+        blocked: Blocked | None = None
         if calls:
-            await answer_calls(
+            blocked = await answer_calls(
                 calls,
                 toolbox,
                 record=self._history,
@@ -322,7 +327,7 @@ class _Turn:
             )
         ending = self._ending(response, items)
         await self._history.commit()
-        return ending
+        return blocked or ending
 
     async def _overflowed(
         self, answer: Answer, items: Sequence[FromModel], failure: Failure

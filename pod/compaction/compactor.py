@@ -30,6 +30,8 @@ from pod.entries import (
     FileDetails,
 )
 from pod.events import PodLive
+from pod.hooks.around_calls import CallsInRun
+from pod.hooks.hooks import Hooks
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -70,8 +72,10 @@ class Compactor:
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
+        self.hooks = Hooks() if hooks is None else hooks
         self.setup = setup
         self.settings = settings
         self.occupancy = occupancy
@@ -274,6 +278,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
+            hooks=CallsInRun(self.hooks, self.session, is_compact_worker=True),
         )
 
     @contextmanager

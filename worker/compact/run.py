@@ -11,6 +11,7 @@ from prompts import fill, load
 from tools.base import Spill, Tool
 from tools.scope import Scope
 from worker.api import ToolSpec
+from worker.call_hooks import CallHooks
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client
 from worker.compact.auto_read import FileLines
@@ -62,7 +63,7 @@ class Parts(Struct, frozen=True):
 
     *count* gives a text's tokens as the model counts them: budgets and caps are
     in these. *limits* is what the Pod's own limits leave; *scope* is only read
-    from. *model* may be another than the Pod's.
+    from. *model* may be another than the Pod's. *hooks* are asked about its calls.
     """
 
     client: Client
@@ -80,6 +81,7 @@ class Parts(Struct, frozen=True):
     cache: Cache = Cache()
     limits: Limits = Limits()
     budgets: Budgets = Budgets()
+    hooks: CallHooks | None = None
 
 
 async def compact(
@@ -243,6 +245,7 @@ class _Worker:
                 output=OutputLimits(
                     max_bytes=OUTPUT_BYTES, max_tokens=OUTPUT_BYTES, count=parts.count
                 ),
+                hooks=parts.hooks,
             ),
             cache=parts.cache,
             retry=parts.retry,
