@@ -54,8 +54,8 @@ def verdict_of(ending: Ending) -> Verdict:
                 f"the next request would have {tokens} tokens",
                 interrupted=True,
             )
-        case Blocked(message, reason):
-            return Verdict("blocked", reason, Exit.BLOCKED, message, interrupted=True)
+        case Blocked(by, message):
+            return Verdict("blocked", by, Exit.BLOCKED, message, interrupted=True)
         case Refused(message):
             return Verdict(
                 "failed", "refusal", Exit.FAILED, f"the model refused: {message}"

@@ -22,6 +22,7 @@ from pod.entries import (
     Leaf,
     ModelChange,
     Notice,
+    Permission,
     PromptChange,
     Prune,
     RunEnd,
@@ -110,6 +111,7 @@ class View:
             case (
                 UsageEntry()  # the usual ones first
                 | ToolStart()
+                | Permission()
                 | InputEntry()
                 | DeliveredEntry()
                 | RunStart()

@@ -55,13 +55,13 @@ class Yielded(Struct, frozen=True):
 
 
 class Blocked(Struct, frozen=True):
-    """Somebody who was asked ended the turn, and *message* says why.
+    """A permission rule or a hook that is set to stop ended the turn.
 
-    *reason* says who: a hook, or a permission rule that is set to stop.
+    Its calls are answered: the turn can be gone on with.
     """
 
+    by: Literal["permission", "hook"]
     message: str
-    reason: Literal["hook", "permission"] = "hook"
 
 
 Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Blocked

@@ -49,6 +49,7 @@ from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -261,6 +262,7 @@ class Compactor:
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""
         setup = self.setup
+        hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
             model=self._worker_model,
@@ -278,7 +280,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
-            hooks=CallsInRun(self.hooks, self.session, is_compact_worker=True),
+            permit=in_turn(hooks.permit, setup.toolbox.permit),
         )
 
     @contextmanager

@@ -1,5 +1,6 @@
 """Asks the hooks about tool calls, before they run and before their results are kept."""
 
+import trio
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -7,8 +8,9 @@ from pod.hooks.answers import withheld
 from pod.hooks.hooks import Hooks
 from pod.hooks.payloads import PostToolCall, PreToolCall
 from pod.session import Session
-from worker.call_hooks import Denied, Seen
 from worker.items import ToolCall, ToolResult
+from worker.permit import Allowed, Decision, Denied, Stopped
+from worker.result_hooks import Seen
 
 
 class CallsInRun:
@@ -20,10 +22,16 @@ class CallsInRun:
         self._hooks = hooks
         self._session = session
         self._is_compact_worker = is_compact_worker
+        self._lock = trio.Lock()
 
-    async def before(self, call: ToolCall) -> Denied | None:
+    async def permit(self, call: ToolCall) -> Decision:
+        """Say whether *call* may be run. One call at a time is asked about."""
         if not self._hooks.has("pre_tool_call"):
-            return None
+            return Allowed()
+        async with self._lock:
+            return await self._permit(call)
+
+    async def _permit(self, call: ToolCall) -> Decision:
         answer = await self._hooks.pre_tool_call(
             PreToolCall(
                 session=self._session.id,
@@ -34,12 +42,13 @@ class CallsInRun:
                 compact_worker=self._is_compact_worker,
             )
         )
-        if not answer.is_final:
-            return None
-        return Denied(answer.message, stops=answer.stop)
+        if answer.stop:
+            return Stopped(answer.message, "hook")
+        return Denied(answer.message, "hook") if answer.deny else Allowed()
 
-    async def after(self, call: ToolCall, result: ToolResult) -> Seen:
-        if self._is_compact_worker or not self._hooks.has("post_tool_call"):
+    async def look(self, call: ToolCall, result: ToolResult) -> Seen:
+        """Have the hooks look at *result*."""
+        if not self._hooks.has("post_tool_call"):
             return Seen(result)
         looked = await self._hooks.post_tool_call(
             PostToolCall(
@@ -63,7 +72,8 @@ class CallsInRun:
         return Seen(changed, looked.stop)
 
     def unseen(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        if self._is_compact_worker or not self._hooks.withholds(call.name):
+        """Return what is kept of a result that no hook has seen."""
+        if not self._hooks.withholds(call.name):
             return result
         kept = withheld(call.name, "the run was stopped before its hook had seen it")
         return replace(result, summary=kept.summary, content=kept.content, images=())

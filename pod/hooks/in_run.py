@@ -13,6 +13,7 @@ from pod.hooks.payloads import PreLlmRequest, RunEnded
 from pod.session import Session
 from worker.endings import Blocked, Yielded
 from worker.loop import Setup
+from worker.permit import in_turn
 
 KIND = "hook"
 """The kind of the custom messages that hooks have the model told."""
@@ -55,7 +56,7 @@ class RequestsInRun:
         self._asked = request
         answer = await self._hooks.pre_llm_request(await self._payload(request))
         if answer.stop:
-            return Blocked(answer.message)
+            return Blocked("hook", answer.message)
         lines = [text for text in answer.context if text.strip()]
         if not lines:
             return None
@@ -80,7 +81,9 @@ class RequestsInRun:
 def with_hooks(setup: Setup, hooks: Hooks, session: Session) -> Setup:
     """Return *setup* with *hooks* around its tool calls."""
     calls = CallsInRun(hooks, session)
-    return replace(setup, toolbox=replace(setup.toolbox, hooks=calls))
+    permit = in_turn(calls.permit, setup.toolbox.permit)
+    toolbox = replace(setup.toolbox, permit=permit, hooks=calls)
+    return replace(setup, toolbox=toolbox)
 
 
 async def tell_end(hooks: Hooks, session: Session, end: RunEnd) -> None:

@@ -72,8 +72,8 @@ def end_of_turn(
             return End("no_summary", message)
         case Refused(message):
             return End("no_summary", f"the model refused: {message}")
-        case Blocked(message=message):  # by somebody's rule: nobody's failure
-            return End("no_summary", f"it was stopped: {message}", counts=False)
+        case Blocked(message=message):  # nothing it could do better the next time
+            return End("no_summary", message, counts=False)
         case Failed(failure):
             return _failed(failure)
 
