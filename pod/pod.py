@@ -14,6 +14,8 @@ from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
 from pod.entries import InputEntry, Known, Mode, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
+from pod.hooks.hooks import Hooks
+from pod.hooks.in_run import RequestsInRun, tell_end, with_hooks
 from pod.journal import Journal
 from pod.recovery import settled
 from pod.session import Session
@@ -67,9 +69,11 @@ class Pod:
         settled: Callable[[], Awaitable[None]],
         watch: ContextWatch,
         files: FilesInUse,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
-        self._setup = setup
+        self.hooks = Hooks() if hooks is None else hooks
+        self._setup = with_hooks(setup, self.hooks, session)
         self._bounds = bounds
         self._listen = listen
         self._settled = settled
@@ -160,6 +164,7 @@ class Pod:
             end = self._end(journal, run, spent, verdict, seconds, text)
             with trio.CancelScope(shield=True):
                 end = await self._close(start, end)
+                await tell_end(self.hooks, self.session, end)
         return end
 
     async def _bounded(
@@ -181,6 +186,13 @@ class Pod:
 
     async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
         """Run the turn, with room made in the context as often as it takes."""
+        requests = RequestsInRun(
+            self.hooks,
+            self.session,
+            self._watch,
+            model=self._setup.model.id,
+            responses=lambda: journal.responses,
+        )
         while True:
             ending = await run_turn(
                 self._setup,
@@ -188,7 +200,7 @@ class Pod:
                 spent=spent,
                 listen=self._listen,
                 occupancy=self._watch.occupancy,
-                gate=self._watch.gate,
+                gate=requests.gate,
             )
             match ending:
                 case Yielded(tokens):
