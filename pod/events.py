@@ -5,6 +5,8 @@ reads the log again gets the same events again. A live one (deltas, progress,
 retries) happens once and carries no number.
 """
 
+from typing import Literal
+
 import msgspec
 from msgspec import Struct
 
@@ -76,13 +78,63 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+class Context(Struct, frozen=True, tag="context"):
+    """How full the context is, told after every request and every compaction.
+
+    All figures are tokens. *tokens* is what the provider measured last, None
+    where nothing has been since the latest compaction; *estimate* is what is
+    known then. Above *post_run_threshold* the context is compacted after the
+    run, above *turn_threshold* before the next request; None: no such limit.
+    """
+
+    tokens: int | None
+    estimate: int | None
+    post_run_threshold: int | None
+    turn_threshold: int | None
+    window: int | None
+
+
+Standing = Literal["idle", "running", "paused", "compacting", "navigating"]
+"""What a Pod that stays is doing."""
+
+
+class Status(Struct, frozen=True, tag="status"):
+    """A Pod that stays is doing something else from here on."""
+
+    state: Standing
+
+
+class Closing(Struct, frozen=True, tag="closing"):
+    """The last event of a connection whose Pod ends; *reason* is a word."""
+
+    reason: str
+
+
+class Dropped(Struct, frozen=True, tag="dropped"):
+    """The last event for a listener that reads too slowly, if it still takes one.
+
+    What was waiting for it is lost to this connection; a new one goes on
+    without a gap behind the last *seq* that came.
+    """
+
+    message: str
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped | HookFailed
-Event = AnyEntry | Live | PodLive | Init
+PodLive = (
+    CompactProgress | CompactSkipped | HookFailed | Context | Status | Closing | Dropped
+)
+
+
+class Greeting(Struct, frozen=True):
+    """The base of what a connection begins with (pod/protocol/snapshot.py)."""
+
+
+Event = AnyEntry | Live | PodLive | Init | Greeting
 
 
 def line(
@@ -95,10 +147,9 @@ def line(
     """
     if isinstance(event, Unknown):
         fields = msgspec.json.decode(event.json, type=dict[str, object])
-        kind = event.type
     else:
         fields = _fields(event)
-        kind = name_of(type(event))
+    kind = type_of(event)
     head: dict[str, object] = {"v": VERSION}
     if "seq" in fields:
         head["seq"] = fields["seq"]
@@ -156,6 +207,11 @@ EVENT_NAMES = {
     "compaction_failed": "compact_failed",
 }
 """Kinds of entries whose event has another name."""
+
+
+def type_of(event: Event) -> str:
+    """Return the *type* that stands in the line of *event*."""
+    return event.type if isinstance(event, Unknown) else name_of(type(event))
 
 
 def name_of(kind: type[Event]) -> str:
