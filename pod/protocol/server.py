@@ -7,13 +7,7 @@ from pathlib import Path
 
 import trio
 
-from pod.errors import (
-    EntryNotFound,
-    NavigationMissed,
-    NavigationRefused,
-    SessionError,
-    SetupError,
-)
+from pod.errors import SessionError, SetupError
 from pod.events import Closing
 from pod.protocol.answers import answer, refusal
 from pod.protocol.connection import Connection, Reply
@@ -173,9 +167,7 @@ class Server:
             self._connections.add(connection)
             connections.start_soon(self._serve, connection)
 
-    def _refused(
-        self, client: trio.socket.SocketType
-    ) -> tuple[ErrorCode, str] | None:
+    def _refused(self, client: trio.socket.SocketType) -> tuple[ErrorCode, str] | None:
         if not is_allowed(client):
             return "forbidden", "this Pod belongs to another user"
         if len(self._connections) >= MOST_CLIENTS:
@@ -208,11 +200,9 @@ class Server:
             line = answer(id, await perform(action, self._pod))
         except BadRequest as error:
             line = refuse(error.code, str(error))
-        except EntryNotFound as error:
-            line = refuse("not_found", str(error))
-        except (NavigationRefused, SetupError) as error:
+        except SetupError as error:
             line = refuse("invalid_request", str(error))
-        except (NavigationMissed, SessionError) as error:
+        except SessionError as error:
             line = refuse("failed", str(error))
         except trio.Cancelled:
             reply(refuse("shutting_down", "the Pod has ended"))
