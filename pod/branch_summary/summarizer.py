@@ -176,6 +176,9 @@ class _Call:
     def _text_of(self, response: Response) -> str:
         said = [item.text for item in response.items if isinstance(item, AssistantText)]
         text = "".join(said).strip()
+        if response.stop_reason == "refusal":
+            why = f": {response.explanation}" if response.explanation else ""
+            raise self.missed(f"the model refused to summarise the branch{why}", "api")
         if response.stop_reason not in STOPS:
             raise self.missed(
                 "the branch summary was cut off"
