@@ -32,6 +32,7 @@ from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undam
 from pod.recovery import (
     Cause,
     close_compactions,
+    close_left_run,
     close_run,
     delivered_before,
     settled,
@@ -386,8 +387,9 @@ class Session:
         path = self.path_entries()
         before = state(self.header, path)
         lost = before.open_run
-        if lost and lost.run in self.tree.ended:
+        if lost and lost.run not in self.tree.running:
             lost = None  # the leaf was moved into a run that ended on its branch
+        elsewhere = [run for run in self.tree.running.values() if run != lost]
         if lost:
             self.run = lost.run
         told = {entry.message for entry in entries if isinstance(entry, Notice)}
@@ -403,6 +405,7 @@ class Session:
             found += settled(self.items, "left_call")
         else:
             found += settled(self.items, "crashed_call", before.begun)
+        found += [close_left_run(path, run, cause) for run in elsewhere]
         if lost:
             found.append(close_run(path, lost, cause))
         if found:

@@ -68,8 +68,8 @@ class Tree:
         """What a person named the session."""
         self.delivered: set[str] = set()
         """Inputs that are in the history, on whatever branch."""
-        self.ended: set[str | None] = set()
-        """Runs that have an end, on whatever branch."""
+        self.running: dict[str, RunStart] = {}
+        """Runs that have no end, on whatever branch, by their id."""
         self.compacting: dict[str, CompactionStart] = {}
         """Compactions that have no end, on whatever branch, by their id."""
         self._load = load
@@ -107,8 +107,10 @@ class Tree:
             self.name = entry.name
         elif isinstance(entry, DeliveredEntry):
             self.delivered.update(entry.inputs)
+        elif isinstance(entry, RunStart):
+            self.running[entry.run or entry.id] = entry
         elif isinstance(entry, RunEnd):
-            self.ended.add(entry.run)
+            self.running.pop(entry.run or "", None)
         elif isinstance(entry, CompactionStart):
             self.compacting[entry.compaction_id] = entry
         elif isinstance(entry, Compaction | CompactionFailed):

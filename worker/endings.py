@@ -54,7 +54,17 @@ class Yielded(Struct, frozen=True):
     tokens: int
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
+class Blocked(Struct, frozen=True):
+    """A permission rule or a hook that is set to stop ended the turn.
+
+    Its calls are answered: the turn can be gone on with.
+    """
+
+    by: Literal["permission", "hook"]
+    message: str
+
+
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Blocked
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

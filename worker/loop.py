@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import trio
 from msgspec import Struct
@@ -19,6 +19,7 @@ from worker.endings import (
     CONTINUE,
     KNOWN_STOPS,
     NOT_RUN,
+    Blocked,
     CallsMade,
     Ending,
     Exhausted,
@@ -34,6 +35,7 @@ from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
+from worker.permit import Decision, Stopped
 from worker.retry import RetryPolicy
 from worker.tokens import Counter
 from worker.usage import Usage
@@ -74,6 +76,8 @@ class History(Protocol):
     def discard(self, items: Sequence[FromModel]) -> None:
         """Keep *items* out of the history, but not out of the log."""
 
+    def decided(self, call: ToolCall, decision: Decision) -> None: ...
+
     def start_tool(self, call: ToolCall) -> None: ...
 
     def answered(self, answered: Answered) -> None: ...
@@ -101,8 +105,9 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | None]]
-"""Asked before each request, with the history as it would be sent."""
+Gate = Callable[[], Awaitable[Yielded | Blocked | None]]
+"""Asked before each request, with the history as it would be sent; what it gives
+ends the turn. It may put more into the history."""
 
 
 async def run_turn(
@@ -125,14 +130,16 @@ async def run_turn(
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if yielded := await gate():
-            return yielded
+        if ended := await gate():
+            return ended
         try:
             answer = await turn.ask()
         except ProviderError as error:
             await history.commit()
             return Failed(error.failure)
         ending = await turn.take(answer)
+        if isinstance(ending, Blocked):
+            return ending  # input that waits is for the next turn
         has_input = history.deliver() > 0
         if has_input:
             turn.continuations = 0
@@ -312,15 +319,16 @@ class _Turn:
         # between would leave them unanswered.
         self._history.add(items)
         self._record(answer, response_id, cost)
+        stop: Stopped | None = None
         if calls:
-            await answer_calls(
+            stop = await answer_calls(
                 calls,
                 toolbox,
                 record=self._history,
                 listen=self._listen,
                 why_not=NOT_RUN.get(response.stop_reason),
             )
-        ending = self._ending(response, items)
+        ending = _blocked(stop) if stop else self._ending(response, items)
         await self._history.commit()
         return ending
 
@@ -419,6 +427,11 @@ class _Turn:
         if prompt := CONTINUE.get(unfinished.reason):
             self._history.add([UserText(text=load(prompt), synthetic=True)])
         return None
+
+
+def _blocked(stop: Stopped) -> Blocked:
+    by: Literal["permission", "hook"] = "hook" if stop.by == "hook" else "permission"
+    return Blocked(by, stop.reason)
 
 
 NO_USAGE = (

@@ -30,6 +30,8 @@ from pod.entries import (
     FileDetails,
 )
 from pod.events import PodLive
+from pod.hooks.around_calls import CallsInRun
+from pod.hooks.hooks import Hooks
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -47,6 +49,7 @@ from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -70,8 +73,10 @@ class Compactor:
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
+        self.hooks = Hooks() if hooks is None else hooks
         self.setup = setup
         self.settings = settings
         self.occupancy = occupancy
@@ -257,6 +262,7 @@ class Compactor:
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""
         setup = self.setup
+        hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
             model=self._worker_model,
@@ -274,6 +280,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
+            permit=in_turn(hooks.permit, setup.toolbox.permit),
         )
 
     @contextmanager

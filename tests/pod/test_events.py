@@ -21,6 +21,7 @@ from pod.entries import (
     ModelChange,
     NavigationFailed,
     Notice,
+    Permission,
     PromptChange,
     Prune,
     Receipt,
@@ -185,6 +186,15 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         ),
     ),
     (
+        Permission(
+            call_id="c", tool="bash", decision="deny", by="rule", rule="r", reason="no"
+        ),
+        (
+            f'"permission"{IDS},"call_id":"c","tool":"bash","decision":"deny",'
+            '"by":"rule","rule":"r","reason":"no"}'
+        ),
+    ),
+    (
         ToolStart(call_id="c", name="bash"),
         f'"tool_start"{IDS},"call_id":"c","name":"bash"}}',
     ),
@@ -193,7 +203,7 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         (
             f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
             '"text":"hi","interrupted":false,"message":"","requests":0,'
-            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0}'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"permission_denials":[]}'
         ),
     ),
     (
