@@ -5,6 +5,7 @@ reads the log again gets the same events again. A live one (deltas, progress,
 retries) happens once and carries no number.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -13,9 +14,11 @@ from msgspec import Struct
 from pod.codec import to_ascii
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
+    NavigationFailed,
     RunEnd,
     Unknown,
     UsageEntry,
@@ -120,13 +123,34 @@ class Dropped(Struct, frozen=True, tag="dropped"):
     message: str
 
 
+class NavigateStart(Struct, frozen=True, tag="navigate_start"):
+    """The leaf is about to move from *old_leaf* to *new_leaf*, for *target*.
+
+    *entries* is how many are left behind, *summarize* whether a model is asked
+    for a summary of them first. A ``leaf`` follows, or a ``navigation_failed``.
+    """
+
+    target: str | None
+    old_leaf: str | None
+    new_leaf: str | None
+    entries: int
+    summarize: bool
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
 PodLive = (
-    CompactProgress | CompactSkipped | HookFailed | Context | Status | Closing | Dropped
+    CompactProgress
+    | CompactSkipped
+    | HookFailed
+    | NavigateStart
+    | Context
+    | Status
+    | Closing
+    | Dropped
 )
 
 
@@ -137,7 +161,22 @@ class Greeting(Struct, frozen=True):
 Event = AnyEntry | Live | PodLive | Init | Greeting
 
 
+checks: list[Callable[[bytes], None]] = []
+"""Told of each line that is made. Empty but in a test run, which holds every one
+of them to the published schema."""
+
+
 def line(
+    event: Event, *, session: str, at: str | None = None, run: str | None = None
+) -> bytes:
+    """Return *event* as one JSON line in ASCII: see bare_line."""
+    made = bare_line(event, session=session, at=at, run=run)
+    for check in checks:
+        check(made)
+    return made
+
+
+def bare_line(
     event: Event, *, session: str, at: str | None = None, run: str | None = None
 ) -> bytes:
     """Return *event* as one JSON line in ASCII, newline included.
@@ -191,10 +230,13 @@ def _fields(event: Event) -> dict[str, object]:
         for name in event.__struct_fields__:
             if name not in NOT_IN_RESULT:
                 fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
-    if isinstance(event, UsageEntry | Compaction | CompactionFailed):
+    if isinstance(event, CHARGED):
         fields.setdefault("cost_usd", None)
     return fields
 
+
+CHARGED = (UsageEntry, Compaction, CompactionFailed, BranchSummary, NavigationFailed)
+"""Kinds of entries that say what something cost."""
 
 NOT_IN_RESULT = frozenset({"seq", "id", "parent", "at", "run"})
 """Absent in a result that could not be written to the log."""

@@ -10,7 +10,7 @@ from functools import cache
 
 import msgspec
 
-from pod.events import line as make
+from pod.events import bare_line
 from pod.protocol.reading import UnknownEvent, read_event
 from pod.protocol.schema import protocol_schema
 from tests.schema_check import Json, Schema, errors
@@ -46,8 +46,8 @@ class Checker:
             if f"event.{event.type}" in _schema_names():
                 self.wrong.append(f"cannot be read by a client: {line!r}")
             return
-        again = make(
-            event, session=envelope.session, at=envelope.at, run=envelope.run, check=False
+        again = bare_line(
+            event, session=envelope.session, at=envelope.at, run=envelope.run
         )
         if again != line:
             self.wrong.append(f"read as another event: {line!r}\n{again!r}")

@@ -1,6 +1,5 @@
 """Lines that are requests, and lines that are none."""
 
-import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
