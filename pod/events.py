@@ -227,9 +227,13 @@ def _fields(event: Event) -> dict[str, object]:
     """
     fields = msgspec.convert(msgspec.to_builtins(event), dict[str, object])
     if isinstance(event, RunEnd):
-        for name in event.__struct_fields__:
-            if name not in NOT_IN_RESULT:
-                fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
+        # In one order whether it comes from memory or from the log: a default that
+        # is left out there is not the same object as one that was read.
+        fields = {
+            name: msgspec.to_builtins(getattr(event, name))
+            for name in event.__struct_fields__
+            if name not in NOT_IN_RESULT or name in fields
+        }
     if isinstance(event, CHARGED):
         fields.setdefault("cost_usd", None)
     return fields

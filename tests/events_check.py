@@ -13,7 +13,7 @@ import msgspec
 from pod.events import bare_line
 from pod.protocol.reading import UnknownEvent, read_event
 from pod.protocol.schema import protocol_schema
-from tests.schema_check import Json, Schema, errors
+from tests.schema_check import Schema, errors, object_in
 
 
 class _Envelope(msgspec.Struct):
@@ -25,7 +25,7 @@ class _Envelope(msgspec.Struct):
 
 @cache
 def schema() -> Schema:
-    return msgspec.json.decode(protocol_schema(), type=dict[str, Json])
+    return object_in(protocol_schema())
 
 
 class Checker:
@@ -54,7 +54,7 @@ class Checker:
         self._hold(line, envelope.type)
 
     def _hold(self, line: bytes, type: str) -> None:
-        fields = msgspec.json.decode(line, type=dict[str, Json])
+        fields = object_in(line)
         shape = (type, *fields)
         if shape in self._shapes:
             return

@@ -3,6 +3,7 @@
 Raises for a word that it does not know, so that nothing passes unread.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -23,6 +24,11 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
+def object_in(text: str | bytes) -> Schema:
+    """Return the JSON object in *text*."""
+    return _schema(json.loads(text))
+
+
 def errors(value: Json, schema: Schema, root: Schema, at: str = "$") -> Iterator[str]:
     """Give what is wrong with *value*, with where it is."""
     for word, rule in schema.items():
@@ -36,9 +42,13 @@ def _word(
         case "$ref", str():
             yield from errors(value, _resolved(rule, root), root, at)
         case "anyOf", list():
-            found = [list(errors(value, _schema(each), root, at)) for each in rule]
+            found: list[list[str]] = [
+                list(errors(value, _schema(each), root, at)) for each in rule
+            ]
             if all(found):
-                yield f"{at}: none of {len(rule)}: " + "; ".join(min(found, key=len))
+                nearest = min(map(len, found))
+                told = next(each for each in found if len(each) == nearest)
+                yield f"{at}: none of {len(rule)}: " + "; ".join(told)
         case "const", _:
             if value != rule or isinstance(value, bool) != isinstance(rule, bool):
                 yield f"{at}: {value!r} is not {rule!r}"
