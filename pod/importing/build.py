@@ -72,9 +72,9 @@ class Made(Struct, frozen=True):
 
 
 def answer_entries(
-    step: AnswerStep, records: Sequence[Answer], tally: Tally
+    step: AnswerStep, records: Sequence[Answer], model: str, tally: Tally
 ) -> list[Made]:
-    """Return the items of a response, then what it used."""
+    """Return the items of a response by *model*, then what it used."""
     made: list[Made] = []
     names = iter(step.call_ids)
     has_called = False
@@ -84,11 +84,12 @@ def answer_entries(
                 tally.lose(LATE_REASONING)
                 continue
             has_called = has_called or isinstance(part, Called)
-            item = _item(part, step.key, record.model, names)
+            item = _item(part, step.key, model, names)
             made.append(Made(ItemEntry(item=item), part.entry))
     last = records[-1]
     if last.usage is not None:
-        made.append(Made(_usage(step.key, last)))
+        stops = [record.stop for record in records if record.stop]
+        made.append(Made(_usage(step.key, model, last, stops[-1] if stops else "")))
     if last.error:
         made.append(Made(_note("answer_error", last.error)))
     elif not made:
@@ -122,11 +123,11 @@ def _item(part: Part, response: str, model: str, names: Iterator[str]) -> Item:
             return Opaque(part.json, response)
 
 
-def _usage(key: str, answer: Answer) -> UsageEntry:
+def _usage(key: str, model: str, answer: Answer, stop: str) -> UsageEntry:
     return UsageEntry(
         response=key,
-        model=answer.model,
-        stop_reason=answer.stop or "unknown",
+        model=model,
+        stop_reason=stop or "unknown",
         usage=answer.usage,
         context_tokens=answer.context,
         cost_usd=answer.cost,
@@ -179,8 +180,13 @@ def _images(
     return tuple(kept)
 
 
-def plain_entry(record: Record, images: Images, tally: Tally) -> Known | None:
-    """Return the entry of a record that needs nothing of others; None: there is none."""
+def plain_entry(
+    record: Record, model: str, images: Images, tally: Tally
+) -> Known | None:
+    """Return the entry of a record that needs nothing of others; None: there is none.
+
+    *model* is the one that is asked at this place.
+    """
     match record:
         case User(text=text, images=pictures, synthetic=synthetic):
             shown = _images(pictures, images, tally)
@@ -194,7 +200,7 @@ def plain_entry(record: Record, images: Images, tally: Tally) -> Known | None:
         case Measured() as used:
             return UsageEntry(
                 response=used.key,
-                model=used.model,
+                model=used.model or model,
                 stop_reason="unknown",
                 usage=used.usage,
                 context_tokens=used.context,

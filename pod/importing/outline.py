@@ -44,7 +44,8 @@ class Outline(Struct, frozen=True, gc=False):
     """A record without its text; some hundred bytes.
 
     *signed*: it has reasoning that the provider can verify; *blank*: a user
-    message without anything in it; *size* is the length of a result's text.
+    message without anything in it; *size* is the length of a result's text,
+    of a compaction the tokens before it.
     """
 
     where: Where
@@ -115,8 +116,8 @@ def outline(record: Record, where: Where) -> Outline:
             return made("result", target=call, size=len(text))
         case Told() | Summarised():
             return made("told")
-        case Compacted(first_kept=first):
-            return made("compacted", target=first)
+        case Compacted(first_kept=first, tokens_before=tokens):
+            return made("compacted", target=first, size=tokens)
         case Cleared(calls=cleared):
             return made("quiet", cleared=cleared)
         case Labelled(target=target):

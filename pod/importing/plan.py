@@ -87,6 +87,7 @@ class Planner:
         self._has_own = False
         self._last: _Place | None = None
         self._leaf: _Place | None = None
+        self._is_all_side = True
 
     def add(self, one: Outline) -> None:
         """Take the next record."""
@@ -100,8 +101,9 @@ class Planner:
         if one.id:
             self._places[one.id] = place
         self._last = place
-        if not one.side:
+        if not one.side or self._is_all_side:
             self._leaf = place
+        self._is_all_side = self._is_all_side and one.side
 
     def lead(self, id: str) -> None:
         """Let *id* (of the file's header) stand for the root."""

@@ -82,7 +82,12 @@ class Header(Base, frozen=True, kw_only=True):
 
 
 class Link(Base, frozen=True, kw_only=True):
-    """Nothing to carry over, but others hang from it."""
+    """Nothing to carry over, but others hang from it.
+
+    *tokens* is what the context held at a compaction's boundary.
+    """
+
+    tokens: int = 0
 
 
 class User(Base, frozen=True, kw_only=True):

@@ -148,13 +148,13 @@ class Writer:
             if isinstance(record := self._load(where), Answer)
         ]
         self._time(records[0])
-        model = records[-1].model
-        if model and model != self._models[at]:
+        model = records[-1].model or self._models[at]
+        if model != self._models[at]:
             change = ModelChange(model=model, previous=self._models[at] or None)
             yield self._put(at, change)
             self._set_model(at, model)
         reasoning: list[str] = []
-        for made in answer_entries(step, records, self._tally):
+        for made in answer_entries(step, records, model, self._tally):
             yield self._put(at, made.entry)
             id = self._lasts[at]
             assert id is not None
@@ -191,7 +191,7 @@ class Writer:
         self._time(record)
         match record:
             case Compacted():
-                yield from self._compaction(at, record)
+                yield from self._compaction(at, record, step.outline.size)
             case Cleared():
                 yield from self._cleared(at, record)
             case Labelled():
@@ -201,14 +201,16 @@ class Writer:
             case ModelSet(model=model) if model == self._models[at]:
                 pass
             case _:
-                entry = plain_entry(record, self._images, self._tally)
+                entry = plain_entry(record, self._models[at], self._images, self._tally)
                 if isinstance(record, ModelSet):
                     self._set_model(at, record.model)
                 if entry is not None:
                     yield self._put(at, entry)
         self._name(at, record, id=step.outline.id)
 
-    def _compaction(self, at: int, record: Compacted) -> Iterator[bytes]:
+    def _compaction(
+        self, at: int, record: Compacted, tokens_before: int
+    ) -> Iterator[bytes]:
         before = self._lasts[at]
         kept = self._kept[at]
         first = None if kept.first is None else self._firsts[kept.first]
@@ -223,7 +225,7 @@ class Writer:
                 compaction_id=compaction_id,
                 reason=reason,
                 mode="worker",
-                tokens_before=record.tokens_before,
+                tokens_before=tokens_before,
             )
             yield self._put(at, start)
         else:
@@ -235,7 +237,7 @@ class Writer:
             summary=own.summary if own else record.summary,
             first_kept=first,
             compacted_from=before or "",
-            tokens_before=record.tokens_before,
+            tokens_before=tokens_before,
             tokens_after=record.tokens_after,
             directives=own.directives if own else directives_of(record),
             auto_read=own.auto_read if own else (),
