@@ -45,6 +45,8 @@ from pod.hooks.payloads import (
 from worker.cancelled import parted
 from worker.crash import crash_text
 
+__all__ = ["Hook", "HookError", "Hooks"]
+
 
 class Missed(Struct, frozen=True):
     """A hook gave no answer, and *message* says why."""
