@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -274,8 +274,20 @@ def check(
 
 
 @app.command
-def schema() -> int:
-    """Print the manifest's JSON Schema (draft-07), for editors."""
+def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+
+    Parameters
+    ----------
+    of
+        manifest, or events: every event, request and response of the protocol.
+    """
+    if of == "events":
+        from pod.cli.streams import give
+        from pod.protocol.schema import protocol_schema
+
+        give(protocol_schema())
+        return Exit.DONE
     from pod.cli.check import print_schema
 
     return print_schema()
