@@ -55,6 +55,54 @@ class AmbiguousSession(SessionError):
     reason = "session_ambiguous"
 
 
+class Refused(Exception):
+    """What somebody asked a Pod for cannot be done now. *code* is for programs."""
+
+    code: ClassVar[str] = "internal"
+
+
+class AlreadyRunning(Refused):
+    """A run is under way, or a prompt waits for its own."""
+
+    code = "already_running"
+
+
+class NotRunning(Refused):
+    """No run is under way."""
+
+    code = "not_running"
+
+
+class NotPaused(Refused):
+    """There is no turn that stands open."""
+
+    code = "not_paused"
+
+
+class Busy(Refused):
+    """A compaction, a navigation or a switch of models is under way."""
+
+    code = "busy"
+
+
+class InvalidRequest(Refused):
+    """It makes no sense, whenever it is asked for."""
+
+    code = "invalid_request"
+
+
+class NotFound(Refused):
+    """What it names is not there."""
+
+    code = "not_found"
+
+
+class Interrupted(Refused):
+    """Somebody interrupted everything before it began; nothing came of it."""
+
+    code = "interrupted"
+
+
 class LogFailed(SessionError):
     """The log could not be read or written; what was acknowledged before stands."""
 

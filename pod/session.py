@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pod.clock import now
 from pod.compaction.breaker import Breaker, breaker_of
 from pod.compaction.thrash import Thrash, thrash_of
-from pod.context import State, pending_inputs, state
+from pod.context import State, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
@@ -83,7 +83,6 @@ class Session:
         """The compact worker's circuit breaker, as the path to the leaf left it."""
         self.thrash = Thrash()
         """How closely compactions follow each other on the path to the leaf."""
-        self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
     @classmethod
@@ -200,8 +199,8 @@ class Session:
 
     @property
     def pending_inputs(self) -> list[InputEntry]:
-        """Inputs that were accepted and are in the history of no branch yet."""
-        return list(self._pending.values())
+        """Inputs that were accepted, are in the history of no branch yet, and wait."""
+        return list(self.tree.waiting.values())
 
     @property
     def state(self) -> State:
@@ -326,12 +325,6 @@ class Session:
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
                 self.run = None
-            elif isinstance(entry, InputEntry):
-                if entry.input not in self.tree.delivered:
-                    self._pending[entry.input] = entry
-            elif isinstance(entry, DeliveredEntry):
-                for input in entry.inputs:
-                    self._pending.pop(input, None)
         for entry in entries:
             self.on_entry(entry)
 
@@ -351,11 +344,6 @@ class Session:
         self.breaker, self.thrash = breaker_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
-        self._pending = {
-            entry.input: entry
-            for entry in pending_inputs(path)
-            if entry.input not in self.tree.delivered
-        }
 
     def _forget(self) -> None:
         """Let go of what the latest compaction replaced; the log keeps it."""
@@ -372,9 +360,9 @@ class Session:
     ) -> None:
         path = self.path_entries()
         before = state(self.header, path)
-        lost = before.open_run
-        if lost and lost.run in self.tree.ended:
-            lost = None  # the leaf was moved into a run that ended on its branch
+        # One at most. It may have begun on another branch: a rollback moves the
+        # leaf before it ends the run.
+        lost = next(iter(self.tree.running.values()), None)
         if lost:
             self.run = lost.run
         told = {entry.message for entry in entries if isinstance(entry, Notice)}

@@ -16,6 +16,7 @@ from pod.entries import (
     Custom,
     CustomMessage,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
@@ -28,6 +29,7 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     Unknown,
     UsageEntry,
 )
@@ -114,6 +116,8 @@ class View:
                 | DeliveredEntry()
                 | RunStart()
                 | RunEnd()
+                | TurnAbandoned()
+                | HandedBack()
                 | ModelChange()
                 | PromptChange()
                 | SessionInfo()

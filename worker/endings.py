@@ -54,7 +54,14 @@ class Yielded(Struct, frozen=True):
     tokens: int
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded
+class Held(Struct, frozen=True):
+    """The gate ended the turn before a request: somebody asked for a halt there.
+
+    It can go on where it stands.
+    """
+
+
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Held
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

@@ -23,6 +23,7 @@ from worker.endings import (
     Ending,
     Exhausted,
     Failed,
+    Held,
     Limited,
     Yielded,
     ending_of,
@@ -35,6 +36,7 @@ from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
 from worker.retry import RetryPolicy
+from worker.sending import Sending
 from worker.tokens import Counter
 from worker.usage import Usage
 from worker.validate import Checked, problems
@@ -101,7 +103,7 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | None]]
+Gate = Callable[[], Awaitable[Yielded | Held | None]]
 """Asked before each request, with the history as it would be sent."""
 
 
@@ -113,31 +115,38 @@ async def run_turn(
     listen: Listen,
     occupancy: Occupancy,
     gate: Gate,
+    sending: Sending | None = None,
 ) -> Ending:
     """Run one turn on *history* until the model is done or something ends it.
 
     Input that waits is delivered before each request, and a turn does not end
     while some is waiting. *occupancy* follows this history. Cancelled, the turn
-    leaves every call answered.
+    leaves every call answered. *sending* can break off a request: the gate is
+    asked then before it is sent again.
     """
+    sending = sending or Sending()
     turn = _Turn(setup, history, spent, listen, occupancy)
     history.deliver()
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if yielded := await gate():
-            return yielded
+        if ending := await gate():
+            return ending
+        answer: Answer | None = None
         try:
-            answer = await turn.ask()
+            with sending.under_way():
+                answer = await turn.ask()
         except ProviderError as error:
             await history.commit()
             return Failed(error.failure)
-        ending = await turn.take(answer)
+        if answer is None:  # broken off: nothing of it is in the history
+            continue
+        ended = await turn.take(answer)
         has_input = history.deliver() > 0
         if has_input:
             turn.continuations = 0
-        elif ending is not None:
-            return ending
+        elif ended is not None:
+            return ended
 
 
 class _Turn:

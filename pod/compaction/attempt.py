@@ -71,6 +71,8 @@ class Attempt:
         self._breaker = self._session.breaker
         self._fingerprint = ""
         self._attempts: list[str] = []
+        self.failed: CompactionFailed | None = None
+        """How it ended, where it came to nothing."""
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()
 
@@ -327,6 +329,7 @@ class Attempt:
             )
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
+        self.failed = entry
         return entry
 
 

@@ -19,7 +19,7 @@ from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
-from pod.compaction.job import Job, Outcome, Pruned
+from pod.compaction.job import Failed, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -29,7 +29,8 @@ from pod.entries import (
     Clip,
     FileDetails,
 )
-from pod.events import PodLive
+from pod.events import CompactSkipped, PodLive
+from pod.maintenance import Maintenance
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -70,6 +71,7 @@ class Compactor:
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        maintenance: Maintenance | None = None,
     ) -> None:
         self.session = session
         self.setup = setup
@@ -79,7 +81,9 @@ class Compactor:
         self._scope = scope
         self._worker_model = worker_model
         self._files = files
-        self._lock = trio.Lock()
+        self.maintenance = maintenance or Maintenance()
+        self._scope = trio.CancelScope()
+        self._attempt: Attempt | None = None
 
     async def compact(
         self, job: Job, *, thresholds: Thresholds | None, spent: Spent
@@ -87,15 +91,39 @@ class Compactor:
         """Do *job*; charge what it uses to *spent*. *thresholds* None: none is known.
 
         From its start entry on exactly one terminal entry is written, a cancel
-        included. Raises LogFailed.
+        included. Raises Busy where a navigation or a compaction is under way, and
+        LogFailed.
         """
-        async with self._lock:
-            if job.limit is not None and await self._prune():
-                left = await self.occupancy.estimate(self.session.items)
-                if left <= job.limit:
-                    return Pruned(job.tokens - left)
-                job = replace(job, tokens=left)
-            return await Attempt(self, job, thresholds, spent).run()
+        with self.maintenance.doing("compaction"):
+            self._attempt = None
+            with trio.CancelScope() as self._scope:
+                return await self._compact(job, thresholds, spent)
+            if self._attempt is not None and self._attempt.failed is not None:
+                return Failed(self._attempt.failed)
+            message = "the compaction was aborted before it began"
+            self.tell(CompactSkipped(reason="aborted", message=message))
+            return Skipped("aborted", message)
+
+    def abort(self) -> bool:
+        """Abort the compaction that is under way, whoever wanted it, and nothing else.
+
+        Returns whether there was one. It may have been too late.
+        """
+        if self.maintenance.work != "compaction":
+            return False
+        self._scope.cancel()
+        return True
+
+    async def _compact(
+        self, job: Job, thresholds: Thresholds | None, spent: Spent
+    ) -> Outcome:
+        if job.limit is not None and await self._prune():
+            left = await self.occupancy.estimate(self.session.items)
+            if left <= job.limit:
+                return Pruned(job.tokens - left)
+            job = replace(job, tokens=left)
+        self._attempt = Attempt(self, job, thresholds, spent)
+        return await self._attempt.run()
 
     async def _prune(self) -> bool:
         """Prune where that pays; whether anything was."""
