@@ -8,6 +8,7 @@ from pod.entries import Outcome
 from pod.exits import Exit
 from worker.client import FailureKind
 from worker.endings import (
+    Blocked,
     Ending,
     Exhausted,
     Failed,
@@ -65,6 +66,8 @@ def verdict_of(ending: Ending) -> Verdict:
                 f"the next request would have {tokens} tokens",
                 interrupted=True,
             )
+        case Blocked(by, message):
+            return Verdict("blocked", by, Exit.BLOCKED, message, interrupted=True)
         case Refused(message):
             return Verdict(
                 "failed", "refusal", Exit.FAILED, f"the model refused: {message}"

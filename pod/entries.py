@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from worker.items import Item
+from worker.permit import Source as Decider
 from worker.usage import Usage
 
 FORMAT = 1
@@ -121,6 +122,21 @@ class RunStart(Entry, frozen=True, tag="run_start", omit_defaults=True, kw_only=
 Outcome = Literal["finished", "yielded", "cancelled", "limit", "failed", "blocked"]
 
 
+class PermissionDenial(Struct, frozen=True, omit_defaults=True):
+    """A call that was not run because it was not allowed.
+
+    *arguments* is the beginning of its JSON. *by* says who decided: "rule",
+    "default", "hook", "client", or "nobody" where somebody had to be asked and
+    nobody could be.
+    """
+
+    tool: str
+    call_id: str
+    arguments: str
+    by: Decider
+    reason: str = ""
+
+
 class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True):
     """A run is over: what came out, why, and what it used in all.
 
@@ -129,6 +145,7 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
     *interrupted* tells that the turn was not finished and can go on. *returned*
     are the user's texts that an interrupt gave back: those that waited, and, with
     the reason ``rolled_back``, those that the model had not answered at all.
+    *permission_denials* are the newest calls that were not allowed.
     """
 
     outcome: Outcome
@@ -144,12 +161,31 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
     cost_usd: float | None = None
     seconds: float = 0.0
     returned: tuple[str, ...] = ()
+    permission_denials: tuple[PermissionDenial, ...] = ()
 
 
 class TurnAbandoned(
     Entry, frozen=True, tag="turn_abandoned", omit_defaults=True, kw_only=True
 ):
     """The turn that stood open will not be gone on with: somebody gave it up."""
+
+
+class Permission(
+    Entry, frozen=True, tag="permission", omit_defaults=True, kw_only=True
+):
+    """Whether a call may run, where a rule, a hook or somebody had to say so.
+
+    What is allowed without a question has no such entry. *rule* is the rule that
+    decided, or led to the question, as it is written; *reason* is what the
+    model was told of a call that does not run.
+    """
+
+    call_id: str
+    tool: str
+    decision: Literal["allow", "deny", "stop"]
+    by: Decider
+    rule: str = ""
+    reason: str = ""
 
 
 class ToolStart(Entry, frozen=True, tag="tool_start", omit_defaults=True, kw_only=True):
@@ -424,6 +460,7 @@ Known = (
     | RunEnd
     | TurnAbandoned
     | ToolStart
+    | Permission
     | ModelChange
     | PromptChange
     | SessionInfo

@@ -68,12 +68,20 @@ class CompactSkipped(Struct, frozen=True, tag="compact_skipped"):
     message: str
 
 
+class HookFailed(Struct, frozen=True, tag="hook_failed"):
+    """A hook gave no answer that could be used. *event* is what it was called for."""
+
+    event: str
+    hook: str
+    message: str
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped
+PodLive = CompactProgress | CompactSkipped | HookFailed
 Event = AnyEntry | Live | PodLive | Init
 
 

@@ -1,20 +1,32 @@
 """One run's record: the turn loop's history, kept in the session."""
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from pod.entries import (
     Custom,
     DeliveredEntry,
     ItemEntry,
+    Permission,
+    PermissionDenial,
     ToolStart,
     UsageEntry,
 )
 from pod.session import Session
 from tools.files_in_use import FilesInUse
+from tools.text import short_line
 from worker.items import FromModel, Item, ToolCall, ToolResult, UserText
 from worker.loop import Answered
+from worker.permit import Allowed, Decision, Denied, Stopped
+
+MOST_DENIALS = 50
+"""Denied calls that a run's end lists; the log has them all."""
+
+DENIAL_CHARACTERS = 300
+"""Of a denied call's arguments, and of the reason, in that list."""
 
 
 class Journal:
@@ -41,6 +53,7 @@ class Journal:
         self.tool_errors = 0
         self.responses = 0
         """Answers so far; broken-off ones do not count."""
+        self.denials: deque[PermissionDenial] = deque(maxlen=MOST_DENIALS)
 
     @property
     def items(self) -> Sequence[Item]:
@@ -77,6 +90,22 @@ class Journal:
             json = msgspec.json.encode(items).decode()
             self._session.append(Custom(kind="discarded_response", json=json))
 
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        self._session.append(_permission(call, decision))
+        match decision:
+            case Denied(reason, by) | Stopped(reason, by):
+                self.denials.append(
+                    PermissionDenial(
+                        tool=call.name,
+                        call_id=call.call_id,
+                        arguments=short_line(call.arguments, DENIAL_CHARACTERS),
+                        by=by,
+                        reason=short_line(reason, DENIAL_CHARACTERS),
+                    )
+                )
+            case Allowed():
+                pass
+
     def start_tool(self, call: ToolCall) -> None:
         self._session.append(ToolStart(call_id=call.call_id, name=call.name))
 
@@ -100,3 +129,20 @@ class Journal:
     async def commit(self) -> None:
         await self._session.commit()
         await self._settled()
+
+
+def _permission(call: ToolCall, decision: Decision) -> Permission:
+    entry = Permission(
+        call_id=call.call_id,
+        tool=call.name,
+        decision="allow",
+        by="default",
+        rule=decision.rule,
+    )
+    match decision:
+        case Allowed(by=by):
+            return replace(entry, by=by or "default")
+        case Denied(reason, by):
+            return replace(entry, decision="deny", by=by, reason=reason)
+        case Stopped(reason, by):
+            return replace(entry, decision="stop", by=by, reason=reason)

@@ -256,6 +256,7 @@ class Pod:
             usage=spent.usage,
             cost_usd=None if spent.cost is None else float(spent.cost),
             seconds=round(seconds, 3),
+            permission_denials=tuple(journal.denials),
         )
 
     async def _close(self, end: RunEnd) -> RunEnd:
@@ -272,7 +273,9 @@ class Pod:
             written = self.session.append(*unanswered, end)
         except DiskFull as error:
             end = self._broken_off(end, error)
-            short = structs.replace(end, text=end.text[:LAST_TEXT])
+            short = structs.replace(
+                end, text=end.text[:LAST_TEXT], permission_denials=()
+            )
             try:
                 written = self.session.last_words(*unanswered, short)
             except LogFailed:

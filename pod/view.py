@@ -23,6 +23,7 @@ from pod.entries import (
     Leaf,
     ModelChange,
     Notice,
+    Permission,
     PromptChange,
     Prune,
     RunEnd,
@@ -112,6 +113,7 @@ class View:
             case (
                 UsageEntry()  # the usual ones first
                 | ToolStart()
+                | Permission()
                 | InputEntry()
                 | DeliveredEntry()
                 | RunStart()

@@ -14,6 +14,7 @@ from worker.client import Delta, Failure, ProviderError, Response, TextDelta
 from worker.events import Live
 from worker.items import AssistantText, FromModel, Item, Reasoning, ToolCall, UserText
 from worker.loop import Answered
+from worker.permit import Decision
 from worker.usage import Usage
 
 T = TypeVar("T")
@@ -60,6 +61,9 @@ class MemoryHistory:
 
     def discard(self, items: Sequence[FromModel]) -> None:
         self.discarded.extend(items)
+
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        self.trace.append(f"decide {call.call_id}")
 
     def start_tool(self, call: ToolCall) -> None:
         self.trace.append(f"start {call.call_id}")

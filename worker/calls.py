@@ -13,6 +13,7 @@ from tools.text import clean, short_line
 from worker.crash import crash_place, crash_text
 from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
+from worker.permit import Allowed, Decision, Denied, Permit, Stopped, allow_all
 
 INLINE_BYTES = 256 * 1024
 """Output up to this size is cleaned and capped on the loop: it takes less than
@@ -21,6 +22,9 @@ a thread costs to wake."""
 
 class Record(Protocol):
     """Where the facts about calls go, on disk before anything acts on them."""
+
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        """Write whether *call* may run. Not called where that goes without saying."""
 
     def start_tool(self, call: ToolCall) -> None:
         """Write that *call* is about to run."""
@@ -46,13 +50,15 @@ class OutputLimits(Struct, frozen=True):
 class Toolbox(Struct, frozen=True):
     """The tools of a run and what surrounds each call.
 
-    *seconds* bounds one call; None leaves it to the tool.
+    *seconds* bounds one call; None leaves it to the tool. *permit* says which
+    calls may run.
     """
 
     tools: Mapping[str, Tool]
     spill: Spill
     output: OutputLimits
     seconds: float | None = None
+    permit: Permit = allow_all
 
 
 async def answer_calls(
@@ -62,36 +68,76 @@ async def answer_calls(
     record: Record,
     listen: Listen,
     why_not: str | None = None,
-) -> None:
+) -> Stopped | None:
     """Run *calls* at the same time and record their results in call order.
 
     With *why_not* none is run, and all are answered with that text. The calls
     are in the history already, so from here on every way out, cancellation
-    included, records one result for each.
+    included, records one result for each. Returns what stops the turn: then
+    none was run.
     """
     results: dict[str, ToolResult] = {}
     reason = why_not or "not run: the run was stopped before it began"
     try:
         if why_not is not None:
-            return
+            return None
         known = [call for call in calls if _why_never(call, toolbox) is None]
+        decisions = await _decide(known, toolbox.permit)
         for call in known:
-            record.start_tool(call)
-        if any(toolbox.tools[call.name].has_effects for call in known):
+            if decisions[call.call_id] != Allowed():
+                record.decided(call, decisions[call.call_id])
+        stops = [
+            (c, d) for c in known if isinstance(d := decisions[c.call_id], Stopped)
+        ]
+        if stops:
+            stopped, stop = stops[0]
+            reason = f"not run: {stopped.name} of the same answer may not run at all"
+            for call, each in stops:
+                results[call.call_id] = _refused(call, f"not run: {each.reason}")
+            return stop
+        for call in known:
+            match decisions[call.call_id]:
+                case Denied(reason=why):
+                    results[call.call_id] = _refused(call, f"not run: {why}")
+                case Allowed() | Stopped():
+                    record.start_tool(call)
+        running = [call for call in calls if call.call_id not in results]
+        if any(
+            toolbox.tools[call.name].has_effects for call in known if call in running
+        ):
             await record.commit()
         reason = "cancelled before it ended; what it had done until then stays done"
         async with trio.open_nursery() as nursery:
-            for call in calls:
+            for call in running:
                 nursery.start_soon(_answer, call, toolbox, listen, results)
+        return None
     finally:
         record.add(
             [results.get(call.call_id) or _refused(call, reason) for call in calls]
         )
 
 
+async def _decide(calls: Sequence[ToolCall], permit: Permit) -> dict[str, Decision]:
+    """Ask for all of *calls* at the same time: somebody who is asked sees them all."""
+    decisions: dict[str, Decision] = {}
+
+    async def ask(call: ToolCall) -> None:
+        decisions[call.call_id] = await permit(call)
+
+    async with trio.open_nursery() as nursery:
+        for call in calls:
+            nursery.start_soon(ask, call)
+    return decisions
+
+
 def _refused(call: ToolCall, reason: str) -> ToolResult:
+    text = f"{call.name}: {reason}"
+    summary = _line(text)
     return ToolResult(
-        call_id=call.call_id, summary=_line(f"{call.name}: {reason}"), is_error=True
+        call_id=call.call_id,
+        summary=summary,
+        content=None if summary == text else clean(text).text,
+        is_error=True,
     )
 
 

@@ -61,7 +61,19 @@ class Held(Struct, frozen=True):
     """
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Held
+class Blocked(Struct, frozen=True):
+    """A permission rule or a hook that is set to stop ended the turn.
+
+    Its calls are answered: the turn can be gone on with.
+    """
+
+    by: Literal["permission", "hook"]
+    message: str
+
+
+Ending = (
+    Finished | Limited | Exhausted | Refused | Failed | Yielded | Held | Blocked
+)
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

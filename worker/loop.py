@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import trio
 from msgspec import Struct
@@ -19,6 +19,7 @@ from worker.endings import (
     CONTINUE,
     KNOWN_STOPS,
     NOT_RUN,
+    Blocked,
     CallsMade,
     Ending,
     Exhausted,
@@ -35,6 +36,7 @@ from worker.limits import Limits, Spent
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
+from worker.permit import Decision, Stopped
 from worker.retry import RetryPolicy
 from worker.sending import Sending
 from worker.tokens import Counter
@@ -75,6 +77,8 @@ class History(Protocol):
 
     def discard(self, items: Sequence[FromModel]) -> None:
         """Keep *items* out of the history, but not out of the log."""
+
+    def decided(self, call: ToolCall, decision: Decision) -> None: ...
 
     def start_tool(self, call: ToolCall) -> None: ...
 
@@ -142,6 +146,8 @@ async def run_turn(
         if answer is None:  # broken off: nothing of it is in the history
             continue
         ended = await turn.take(answer)
+        if isinstance(ended, Blocked):
+            return ended  # input that waits is for the next turn
         has_input = history.deliver() > 0
         if has_input:
             turn.continuations = 0
@@ -321,15 +327,16 @@ class _Turn:
         # between would leave them unanswered.
         self._history.add(items)
         self._record(answer, response_id, cost)
+        stop: Stopped | None = None
         if calls:
-            await answer_calls(
+            stop = await answer_calls(
                 calls,
                 toolbox,
                 record=self._history,
                 listen=self._listen,
                 why_not=NOT_RUN.get(response.stop_reason),
             )
-        ending = self._ending(response, items)
+        ending = _blocked(stop) if stop else self._ending(response, items)
         await self._history.commit()
         return ending
 
@@ -428,6 +435,11 @@ class _Turn:
         if prompt := CONTINUE.get(unfinished.reason):
             self._history.add([UserText(text=load(prompt), synthetic=True)])
         return None
+
+
+def _blocked(stop: Stopped) -> Blocked:
+    by: Literal["permission", "hook"] = "hook" if stop.by == "hook" else "permission"
+    return Blocked(by, stop.reason)
 
 
 NO_USAGE = (

@@ -19,7 +19,7 @@ from pod.entries import (
     RunStart,
     UsageEntry,
 )
-from pod.events import CompactProgress, CompactSkipped, Event
+from pod.events import CompactProgress, CompactSkipped, Event, HookFailed
 from tools.text import counted, short_line
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, ToolCall, ToolResult
@@ -85,6 +85,8 @@ class Progress:
                 self._say(f"⇣ {prune_line(event)}", "magenta")
             case CompactSkipped():
                 self._say(f"! not compacted: {event.message}", "yellow")
+            case HookFailed(event=name, hook=hook):
+                self._warn(f"the {name} hook {hook} failed: {event.message}")
             case Warning() | Notice():
                 self._warn(event.message)
             case RunStart():

@@ -148,6 +148,8 @@ def test_every_field_that_refers_is_listed() -> None:
         *("system", "kind", "compaction_id", "summary", "short_summary"),
         *("preserve_data", "opened_at", "fingerprint"),
         "attempts",
+        "tool",
+        "rule",
     }
 
     texts = {

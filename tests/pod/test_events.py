@@ -18,6 +18,7 @@ from pod.entries import (
     Known,
     ModelChange,
     Notice,
+    Permission,
     PromptChange,
     Prune,
     Receipt,
@@ -35,6 +36,7 @@ from pod.events import (
     CompactSkipped,
     CompactStart,
     Event,
+    HookFailed,
     Init,
     ToolInfo,
     line,
@@ -107,6 +109,10 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
         '"compact_skipped","reason":"empty","message":"m"}',
     ),
     (
+        HookFailed(event="run_end", hook="h", message="m"),
+        '"hook_failed","event":"run_end","hook":"h","message":"m"}',
+    ),
+    (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
         (
             '"request_start","request":1,"model":"m","items":2,"max_tokens":3,'
@@ -167,6 +173,15 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         ),
     ),
     (
+        Permission(
+            call_id="c", tool="bash", decision="deny", by="rule", rule="r", reason="no"
+        ),
+        (
+            f'"permission"{IDS},"call_id":"c","tool":"bash","decision":"deny",'
+            '"by":"rule","rule":"r","reason":"no"}'
+        ),
+    ),
+    (
         ToolStart(call_id="c", name="bash"),
         f'"tool_start"{IDS},"call_id":"c","name":"bash"}}',
     ),
@@ -175,7 +190,7 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         (
             f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
             '"text":"hi","interrupted":false,"message":"","requests":0,'
-            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0}'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"permission_denials":[]}'
         ),
     ),
     (

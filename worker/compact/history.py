@@ -10,6 +10,7 @@ from worker.compact.order import CallOrder
 from worker.compact.tools import WriteSummary
 from worker.items import FromModel, Item, ToolCall, ToolResult
 from worker.loop import Answered
+from worker.permit import Decision
 from worker.tokens import ENVELOPE, count_item
 
 
@@ -54,6 +55,9 @@ class WorkerHistory:
     def discard(self, items: Sequence[FromModel]) -> None:
         for item in items:
             self._record(item)
+
+    def decided(self, call: ToolCall, decision: Decision) -> None:
+        pass  # what a call was answered stands in its result
 
     def start_tool(self, call: ToolCall) -> None:
         self.order.expect(call.call_id)

@@ -38,11 +38,12 @@ from worker.compact.tools import (
 )
 from worker.endings import Ending, Finished, Yielded
 from worker.events import Listen
-from worker.items import Item, UserText
+from worker.items import Item, ToolCall, UserText
 from worker.limits import Limits, Spent
 from worker.loop import Setup, run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import Decision, Denied, Permit, Stopped, allow_all
 from worker.retry import RetryPolicy
 from worker.tokens import Counter, count_tool
 from worker.usage import Usage
@@ -79,6 +80,8 @@ class Parts(Struct, frozen=True):
     retry: RetryPolicy = RetryPolicy()
     cache: Cache = Cache()
     limits: Limits = Limits()
+    permit: Permit = allow_all
+    """What stops a turn of the Pod's denies a call here."""
     budgets: Budgets = Budgets()
 
 
@@ -243,6 +246,7 @@ class _Worker:
                 output=OutputLimits(
                     max_bytes=OUTPUT_BYTES, max_tokens=OUTPUT_BYTES, count=parts.count
                 ),
+                permit=_never_stopping(parts.permit),
             ),
             cache=parts.cache,
             retry=parts.retry,
@@ -331,6 +335,19 @@ class _Worker:
                 has_summary=self._draft.usable is not None,
             )
         )
+
+
+def _never_stopping(permit: Permit) -> Permit:
+    """A compaction is the runtime's own doing: nothing in it may end the run."""
+
+    async def ask(call: ToolCall) -> Decision:
+        match await permit(call):
+            case Stopped(reason, by, rule):
+                return Denied(reason, by, rule)
+            case decision:
+                return decision
+
+    return ask
 
 
 def _spec(tool: Tool) -> ToolSpec:

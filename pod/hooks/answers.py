@@ -1,0 +1,214 @@
+"""What a hook may answer, and what several answers make together.
+
+A command prints one JSON object; a Python function returns one of these
+structs, a mapping with the same keys, or None. What is left out changes
+nothing, a key that is not known is a failure: a misspelt "cancel" is better
+reported than passed over.
+"""
+
+from typing import Self, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pod.entries import FileDetails
+
+MOST_BYTES = 1 << 20
+"""Bytes of JSON in one answer; a longer one is a failure."""
+
+
+class Garbage(ValueError):
+    """What a hook answered is no answer; the message says why."""
+
+
+class Answer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An answer to one event. Without anything in it, it changes nothing."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no further hook is asked."""
+        return False
+
+    def with_later(self, later: Self) -> Self:
+        """Return this answer with what *later* sets laid over it.
+
+        Fields that *later* leaves out stay; lines of context are added to those
+        that are there.
+        """
+        changes: dict[str, object] = {}
+        for name, default in zip(
+            self.__struct_fields__, self.__struct_defaults__, strict=True
+        ):
+            before, after = getattr(self, name), getattr(later, name)
+            if after != default:
+                is_list = isinstance(after, tuple)
+                changes[name] = (*before, *after) if is_list else after
+        return replace(self, **changes)
+
+
+class HookCompaction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole compaction, in place of what the strategy would make.
+
+    *first_kept* is the id of the entry from which on everything stays (None: as
+    it was planned), *details* the files read and changed (None: as found),
+    *preserve_data* a JSON text to keep in the log with it. It is judged like
+    any other.
+    """
+
+    summary: str
+    first_kept: str | None = None
+    details: FileDetails | None = None
+    preserve_data: str = ""
+
+
+class HookSummary(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A branch summary, in place of the model's. *details* None: as found."""
+
+    text: str
+    details: FileDetails | None = None
+
+
+class BeforeCompactAnswer(Answer, frozen=True, kw_only=True):
+    """*cancel* begins no compaction, *message* says why; or a whole *compaction*."""
+
+    cancel: bool = False
+    message: str = ""
+    compaction: HookCompaction | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.cancel
+
+
+class CompactingAnswer(Answer, frozen=True, kw_only=True):
+    """How to write the summary.
+
+    *prompt* takes the place of the instructions to the summariser, *context* are
+    lines it gets besides, *preserve_data* is a JSON text to keep with the entry.
+    """
+
+    prompt: str | None = None
+    context: tuple[str, ...] = ()
+    preserve_data: str = ""
+
+
+class BeforeTreeAnswer(Answer, frozen=True, kw_only=True):
+    """*cancel* stays where it is, *message* says why.
+
+    *summary* is used only where one was asked for; *instructions*,
+    *replace_instructions* and *label* take the place of those asked with.
+    """
+
+    cancel: bool = False
+    message: str = ""
+    summary: HookSummary | None = None
+    instructions: str | None = None
+    replace_instructions: bool | None = None
+    label: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.cancel
+
+
+class PreLlmRequestAnswer(Answer, frozen=True, kw_only=True):
+    """*context* are texts for the model, logged before the request is made.
+
+    *stop* ends the run before it, *message* says why.
+    """
+
+    stop: bool = False
+    message: str = ""
+    context: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        return self.stop
+
+
+class PreToolCallAnswer(Answer, frozen=True, kw_only=True):
+    """*deny* answers the call with an error, whose text for the model is *message*.
+
+    *stop* ends the run, too; *message* says why.
+    """
+
+    deny: bool = False
+    stop: bool = False
+    message: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        return self.deny or self.stop
+
+
+class PostToolCallAnswer(Answer, frozen=True, kw_only=True):
+    """*summary* and *content* take the place of the result's, *context* is added to it.
+
+    *stop* ends the run once the results are in the log, *message* says why.
+    """
+
+    stop: bool = False
+    message: str = ""
+    summary: str | None = None
+    content: str | None = None
+    context: tuple[str, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        return self.stop
+
+
+class Nothing(Answer, frozen=True, kw_only=True):
+    """The answer to an event that a hook is only told of."""
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def parse(said: object, kind: type[A]) -> A:
+    """Return what a hook said as an answer of *kind*.
+
+    *said* is JSON in bytes or what a Python function returned. Nothing at all,
+    None and ``{}`` are the answer that changes nothing. Raises Garbage.
+    """
+    try:
+        match said:
+            case None:
+                return kind()
+            case bytes():
+                return _of_json(said, kind)
+            case _ if isinstance(said, kind):
+                return msgspec.convert(msgspec.to_builtins(said), kind)
+            case _:
+                return _of_json(msgspec.json.encode(said), kind)
+    except msgspec.ValidationError as error:
+        raise Garbage(f"its answer cannot be used: {error}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Garbage(f"its answer is no JSON: {error}") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise Garbage(
+            f"it returned {type(said).__name__}, which is no answer: {error}"
+        ) from None
+
+
+def _of_json(said: bytes, kind: type[A]) -> A:
+    if len(said) > MOST_BYTES:
+        raise Garbage(f"its answer is longer than {MOST_BYTES:,} bytes")
+    if not said.strip():
+        return kind()
+    answer = msgspec.json.decode(said, type=kind)
+    for text in _kept_data(answer):
+        msgspec.json.decode(text)
+    return answer
+
+
+def _kept_data(answer: Answer) -> list[str]:
+    """Return the texts in *answer* that have to be JSON themselves."""
+    match answer:
+        case CompactingAnswer(preserve_data=text):
+            return [text] if text else []
+        case BeforeCompactAnswer(compaction=HookCompaction(preserve_data=text)):
+            return [text] if text else []
+        case _:
+            return []

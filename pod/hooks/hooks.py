@@ -1,0 +1,209 @@
+"""Asks the hooks of an event, one after the other, and puts their answers together.
+
+A hook that fails, hangs or answers nonsense is reported, and what would have
+happened without it happens. Two exceptions fail closed: pre_tool_call, since a
+call that nobody judged is not run, and hooks with ``on_failure = "block"``.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Literal, TypeVar
+
+import trio
+from msgspec import Struct
+
+from pod.events import HookFailed
+from pod.hooks.answers import (
+    Answer,
+    BeforeCompactAnswer,
+    BeforeTreeAnswer,
+    CompactingAnswer,
+    Garbage,
+    Nothing,
+    PostToolCallAnswer,
+    PreLlmRequestAnswer,
+    PreToolCallAnswer,
+    parse,
+)
+from pod.hooks.payloads import (
+    AnyPayload,
+    BeforeCompact,
+    BeforeTree,
+    Compacted,
+    Compacting,
+    HookEvent,
+    Navigated,
+    PostToolCall,
+    PreLlmRequest,
+    PreToolCall,
+    RunEnded,
+    event_of,
+)
+from worker.crash import crash_text
+
+TIMEOUT = 60.0
+"""Seconds a hook may take, where it says nothing else."""
+
+OnFailure = Literal["continue", "block"]
+"""What a hook that failed means for what it was asked about."""
+
+
+class HookError(Exception):
+    """A hook could not answer; the message says why, for a person."""
+
+
+class Hook(Struct, frozen=True):
+    """One hook.
+
+    *name* is what people know it by. *ask* gives its answer, unparsed: see
+    ``answers.parse``; it may raise anything. *timeout* is in seconds. With
+    *tools* it is called for these tools alone.
+    """
+
+    event: HookEvent
+    name: str
+    ask: Callable[[AnyPayload], Awaitable[object]]
+    timeout: float = TIMEOUT
+    on_failure: OnFailure = "continue"
+    tools: tuple[str, ...] = ()
+
+    @property
+    def blocks(self) -> bool:
+        """Whether its failure stops what it was asked about."""
+        return self.on_failure == "block" or self.event == "pre_tool_call"
+
+
+class Missed(Struct, frozen=True):
+    """A hook gave no answer, and *message* says why."""
+
+    message: str
+
+
+A = TypeVar("A", bound=Answer)
+
+
+def _nobody(event: HookFailed) -> None:
+    pass
+
+
+class Hooks:
+    """The hooks of a Pod, in the order they were added. *tell* hears of failures."""
+
+    def __init__(
+        self,
+        hooks: Iterable[Hook] = (),
+        *,
+        tell: Callable[[HookFailed], None] = _nobody,
+    ) -> None:
+        self._hooks: dict[HookEvent, tuple[Hook, ...]] = {}
+        self._tell = tell
+        for hook in hooks:
+            self.append(hook)
+
+    def append(self, hook: Hook) -> None:
+        """Add *hook* behind those of its event."""
+        self._hooks[hook.event] = (*self._hooks.get(hook.event, ()), hook)
+
+    def has(self, event: HookEvent) -> bool:
+        """Whether anybody is to be asked at *event*."""
+        return event in self._hooks
+
+    async def before_compact(self, payload: BeforeCompact) -> BeforeCompactAnswer:
+        """Ask whether to compact, and for a whole compaction.
+
+        A hook that blocks and fails cancels it.
+        """
+        return await self._ask(
+            payload,
+            BeforeCompactAnswer,
+            blocked=lambda why: BeforeCompactAnswer(cancel=True, message=why),
+        )
+
+    async def compacting(self, payload: Compacting) -> CompactingAnswer:
+        """Ask how the summary is to be written."""
+        return await self._ask(payload, CompactingAnswer)
+
+    async def compact(self, payload: Compacted) -> None:
+        """Tell that a compaction is in the log."""
+        await self._ask(payload, Nothing)
+
+    async def before_tree(self, payload: BeforeTree) -> BeforeTreeAnswer:
+        """Ask whether to navigate, and with which summary.
+
+        A hook that blocks and fails cancels it.
+        """
+        return await self._ask(
+            payload,
+            BeforeTreeAnswer,
+            blocked=lambda why: BeforeTreeAnswer(cancel=True, message=why),
+        )
+
+    async def tree(self, payload: Navigated) -> None:
+        """Tell that the leaf has moved."""
+        await self._ask(payload, Nothing)
+
+    async def pre_llm_request(self, payload: PreLlmRequest) -> PreLlmRequestAnswer:
+        """Ask before a request. A hook that blocks and fails stops the run."""
+        return await self._ask(
+            payload,
+            PreLlmRequestAnswer,
+            blocked=lambda why: PreLlmRequestAnswer(stop=True, message=why),
+        )
+
+    async def pre_tool_call(self, payload: PreToolCall) -> PreToolCallAnswer:
+        """Ask whether a call may be run. A hook that fails denies it."""
+        return await self._ask(
+            payload,
+            PreToolCallAnswer,
+            blocked=lambda why: PreToolCallAnswer(deny=True, message=why),
+            tool=payload.name,
+        )
+
+    async def post_tool_call(self, payload: PostToolCall) -> PostToolCallAnswer:
+        """Ask what becomes of a result. A hook that blocks and fails stops the run."""
+        return await self._ask(
+            payload,
+            PostToolCallAnswer,
+            blocked=lambda why: PostToolCallAnswer(stop=True, message=why),
+            tool=payload.name,
+        )
+
+    async def run_end(self, payload: RunEnded) -> None:
+        """Tell that a run is over."""
+        await self._ask(payload, Nothing)
+
+    async def _ask(
+        self,
+        payload: AnyPayload,
+        kind: type[A],
+        *,
+        blocked: Callable[[str], A] | None = None,
+        tool: str | None = None,
+    ) -> A:
+        answer = kind()
+        for hook in self._hooks.get(event_of(payload), ()):
+            if tool is not None and hook.tools and tool not in hook.tools:
+                continue
+            said = await self._answer(hook, payload, kind)
+            if isinstance(said, Missed):
+                if hook.blocks and blocked is not None:
+                    return answer.with_later(blocked(said.message))
+                continue
+            answer = answer.with_later(said)
+            if answer.is_final:
+                break
+        return answer
+
+    async def _answer(
+        self, hook: Hook, payload: AnyPayload, kind: type[A]
+    ) -> A | Missed:
+        """Ask one hook; what goes wrong is told and returned."""
+        try:
+            with trio.move_on_after(hook.timeout):
+                return parse(await hook.ask(payload), kind)
+            why = f"no answer within {hook.timeout:g} seconds"
+        except (HookError, Garbage) as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001  a hook may raise anything
+            why = crash_text(error)
+        self._tell(HookFailed(event=hook.event, hook=hook.name, message=why))
+        return Missed(f"the hook {hook.name} failed: {why}")
