@@ -159,3 +159,12 @@ def verdict_of_stop(stop: Stop, *, seconds: float | None = None) -> Verdict:
                 f"stopped after {seconds:g} seconds (limits.timeout)",
                 interrupted=True,
             )
+
+
+ROLLED_BACK = Verdict(
+    "cancelled",
+    "rolled_back",
+    Exit.FAILED,
+    "interrupted before the model had answered; the input went back to its sender",
+)
+"""What an interrupt means for a run whose turn had no output yet."""

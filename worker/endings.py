@@ -71,9 +71,7 @@ class Blocked(Struct, frozen=True):
     message: str
 
 
-Ending = (
-    Finished | Limited | Exhausted | Refused | Failed | Yielded | Held | Blocked
-)
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Held | Blocked
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

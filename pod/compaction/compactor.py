@@ -5,7 +5,7 @@ is in attempt.py.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
 from pathlib import Path
@@ -19,7 +19,7 @@ from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
-from pod.compaction.job import Failed, Job, Outcome, Pruned, Skipped
+from pod.compaction.job import ABORTED, Failed, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -82,11 +82,15 @@ class Compactor:
         self._worker_model = worker_model
         self._files = files
         self.maintenance = maintenance or Maintenance()
-        self._scope = trio.CancelScope()
+        self._aborting = trio.CancelScope()
         self._attempt: Attempt | None = None
 
     async def compact(
-        self, job: Job, *, thresholds: Thresholds | None, spent: Spent
+        self,
+        job: Job | Callable[[], Awaitable[Job]],
+        *,
+        thresholds: Thresholds | None,
+        spent: Spent,
     ) -> Outcome:
         """Do *job*; charge what it uses to *spent*. *thresholds* None: none is known.
 
@@ -96,13 +100,13 @@ class Compactor:
         """
         with self.maintenance.doing("compaction"):
             self._attempt = None
-            with trio.CancelScope() as self._scope:
-                return await self._compact(job, thresholds, spent)
+            with trio.CancelScope() as self._aborting:
+                known = job if isinstance(job, Job) else await job()
+                return await self._compact(known, thresholds, spent)
             if self._attempt is not None and self._attempt.failed is not None:
                 return Failed(self._attempt.failed)
-            message = "the compaction was aborted before it began"
-            self.tell(CompactSkipped(reason="aborted", message=message))
-            return Skipped("aborted", message)
+            self.tell(CompactSkipped(reason="aborted", message=ABORTED))
+            return Skipped("aborted", ABORTED)
 
     def abort(self) -> bool:
         """Abort the compaction that is under way, whoever wanted it, and nothing else.
@@ -111,7 +115,7 @@ class Compactor:
         """
         if self.maintenance.work != "compaction":
             return False
-        self._scope.cancel()
+        self._aborting.cancel()
         return True
 
     async def _compact(

@@ -30,6 +30,8 @@ class Failed(Struct, frozen=True):
     entry: CompactionFailed
 
 
+ABORTED = "the compaction was aborted before it began"
+
 Outcome = Done | Pruned | Skipped | Failed
 
 

@@ -1,6 +1,7 @@
 """Watches how full the context is, and has room made when a limit is passed."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pod.compaction.admission import Refused
 from pod.compaction.compactor import Compactor
@@ -118,9 +119,7 @@ class ContextWatch:
         over = await self.occupancy.over(self._session.items, limits.turn)
         if over is None:
             return None
-        return await self._compact(
-            self._switch_job(over, limits, goes_on=False), spent
-        )
+        return await self._compact(self._switch_job(over, limits, goes_on=False), spent)
 
     def abort(self) -> bool:
         """Abort the compaction that is under way; whether there was one."""
@@ -198,7 +197,7 @@ class ContextWatch:
         self, spent: Spent, *, instructions: str, mode: Mode | None
     ) -> Outcome:
         """Compact because a person, or a program, asks for it."""
-        return await self._compact(await self._manual(instructions, mode), spent)
+        return await self._compact(partial(self._manual, instructions, mode), spent)
 
     async def plan(
         self, *, instructions: str, mode: Mode | None
@@ -215,7 +214,9 @@ class ContextWatch:
             instructions=instructions,
         )
 
-    async def _compact(self, job: Job, spent: Spent) -> Outcome:
+    async def _compact(
+        self, job: Job | Callable[[], Awaitable[Job]], spent: Spent
+    ) -> Outcome:
         return await self._compactor.compact(
             job, thresholds=self.thresholds, spent=spent
         )
