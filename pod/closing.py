@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pod.ending import Verdict
-from pod.entries import HandedBack, Known, Leaf, RunEnd
+from pod.entries import HandedBack, Known, Leaf, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
 from pod.recovery import settled
@@ -22,35 +22,48 @@ whole is in the items anyway."""
 
 
 async def close(
-    session: Session, end: RunEnd, *, listen: Listen, back: Unanswered | None
-) -> RunEnd:
+    session: Session,
+    start: RunStart,
+    end: RunEnd,
+    *,
+    listen: Listen,
+    back: Unanswered | None,
+) -> tuple[RunEnd, tuple[RunEnd, ...]]:
     """Write *end*; into the space reserved for it where the disk is full.
 
-    Calls that a full disk left unanswered get a result before it. *back* is the
-    input of a turn that is rolled back: the leaf goes to before it, and the end
-    stands there. Returns the end as it is in the log, or as it should have been.
+    Calls that a full disk left unanswered get a result before it, and a run whose
+    *start* found no room gets that, too: no end without one. *back* is the input
+    of a turn that is rolled back: the leaf goes to before it, and the end stands
+    there. Returns the end as it is in the log, or as it should have been, and
+    what the log still has to get.
     """
-    unanswered = settled(session.items, "crashed_call", session.state.begun)
+    before: list[Known] = [] if session.run == start.run else [start]
+    before += settled(session.items, "crashed_call", session.state.begun)
     try:
         await session.commit()
-        written = session.append(*unanswered, *_rolled_back(session, back), end)
+        written = session.append(*before, *_rolled_back(session, back), end)
     except DiskFull as error:
         end = _broken_off(session, end, error)
         short = structs.replace(end, text=end.text[:LAST_TEXT], permission_denials=())
         try:
-            written = session.last_words(*unanswered, short)
+            written = session.last_words(*before, short)
         except LogFailed:
-            return end
+            return end, _owed(session, start, short)
     except LogFailed as error:
+        owed = _owed(session, start, end)
         # A disk that was full is why the log failed, if it was.
         is_told = end.reason == DiskFull.reason
-        return end if is_told else _broken_off(session, end, error)
+        return (end if is_told else _broken_off(session, end, error)), owed
     try:
         await session.commit()
     except LogFailed as error:  # it has been told already, and stands in the log
         listen(Warning(message=str(error)))
     (found,) = (entry for entry in written if isinstance(entry, RunEnd))
-    return structs.replace(found, text=end.text)
+    return structs.replace(found, text=end.text), ()
+
+
+def _owed(session: Session, start: RunStart, end: RunEnd) -> tuple[RunEnd, ...]:
+    return (end,) if start.run in session.tree.running else ()
 
 
 def _rolled_back(session: Session, back: Unanswered | None) -> Sequence[Known]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import trio
 from msgspec import Struct, structs
@@ -25,6 +26,8 @@ from pod.entries import (
     RunStart,
 )
 from pod.errors import Busy, LogFailed
+from pod.hooks.hooks import Hooks
+from pod.hooks.in_run import RequestsInRun, tell_end, with_hooks
 from pod.journal import Journal
 from pod.promise import Promise
 from pod.rollback import Unanswered, unanswered
@@ -32,7 +35,7 @@ from pod.session import Session
 from prompts import load
 from tools.files_in_use import FilesInUse
 from worker.cancelled import is_cancel
-from worker.endings import Failed, Held, Yielded
+from worker.endings import Blocked, Failed, Held, Yielded
 from worker.events import Listen
 from worker.items import UserText
 from worker.limits import Spent
@@ -84,9 +87,11 @@ class Pod:
         settled: Callable[[], Awaitable[None]],
         watch: ContextWatch,
         files: FilesInUse,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
-        self.setup = setup
+        self.hooks = Hooks() if hooks is None else hooks
+        self.setup = with_hooks(setup, self.hooks, session)
         self.watch = watch
         self.files = files
         self._bounds = bounds
@@ -98,6 +103,8 @@ class Pod:
         self._sending = Sending()
         self._wish: Wish | None = None
         self._returned: tuple[str, ...] = ()
+        self._owed: tuple[RunEnd, ...] = ()
+        """Ends of runs that the log did not take; the next run writes them first."""
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
@@ -149,17 +156,18 @@ class Pod:
         stops all the same.
         """
         try:
-            self.hand_back()
+            self._returned += self.hand_back()
         finally:
             self.stop("interrupted")
 
-    def hand_back(self) -> None:
+    def hand_back(self) -> tuple[str, ...]:
         """Give the input that waits back to who sent it. Raises LogFailed."""
-        if waiting := self.session.pending_inputs:
-            texts = tuple(entry.text for entry in waiting)
+        waiting = self.session.pending_inputs
+        texts = tuple(entry.text for entry in waiting)
+        if waiting:
             inputs = tuple(entry.input for entry in waiting)
             self.session.append(HandedBack(inputs=inputs, texts=texts))
-            self._returned += texts
+        return texts
 
     async def run(
         self,
@@ -224,18 +232,17 @@ class Pod:
         started = trio.current_time()
         length, revision = len(self.session.items), self.session.revision
         verdict = verdict_of_stop("cancelled")
+        start = RunStart(
+            run=run, model=self.setup.model.id, resumed=len(self.session.tree) > 0
+        )
         try:
-            start = RunStart(
-                run=run,
-                model=self.setup.model.id,
-                resumed=len(self.session.tree) > 0,
-            )
             before = self.session.state.model
             given: list[Known] = [] if prompt is None else [self._input(prompt)]
             if is_continuation:
                 text = load("continue_steps")
                 given.append(ItemEntry(item=UserText(text=text, synthetic=True)))
-            self.session.append(start, *given)
+            self.session.append(*self._owed, start, *given)
+            self._owed = ()
             begun(run)
             verdict = await self._bounded(
                 journal,
@@ -262,9 +269,13 @@ class Pod:
                 verdict = verdict if back is None else ROLLED_BACK
             end = self._end(journal, run, spent, verdict, seconds, text, back)
             with trio.CancelScope(shield=True):
-                end = await close(self.session, end, listen=self._listen, back=back)
-            if back is not None:
-                self.watch.occupancy.reset()
+                end, owed = await close(
+                    self.session, start, end, listen=self._listen, back=back
+                )
+                self._owed += owed
+                if back is not None:
+                    self.watch.occupancy.reset()
+                await tell_end(self.hooks, self.session, end)
         return end
 
     def _due(self, prompt: str | None) -> Sequence[str]:
@@ -299,6 +310,13 @@ class Pod:
 
     async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
         """Run the turn, with room made in the context as often as it takes."""
+        requests = RequestsInRun(
+            self.hooks,
+            self.session,
+            self.watch,
+            model=self.setup.model.id,
+            responses=lambda: journal.responses,
+        )
         while True:
             ending = await run_turn(
                 self.setup,
@@ -306,7 +324,7 @@ class Pod:
                 spent=spent,
                 listen=self._listen,
                 occupancy=self.watch.occupancy,
-                gate=self._gate,
+                gate=partial(self._gate, requests),
                 sending=self._sending,
             )
             reason: Reason = "mid_turn"
@@ -330,11 +348,11 @@ class Pod:
             if verdict is not None and after(compacted) == "end_run":
                 return verdict
 
-    async def _gate(self) -> Yielded | Held | None:
+    async def _gate(self, requests: RequestsInRun) -> Yielded | Held | Blocked | None:
         """Halt a turn before a request, for what somebody asked for or for its size."""
         if self._sending.is_off or self._wish is not None:
             return Held()
-        return await self.watch.gate()
+        return await requests.gate()
 
     async def _fulfil(self, wish: Wish, spent: Spent) -> None:
         """Compact as *wish* wants. Stopped meanwhile, the wish is told so later."""

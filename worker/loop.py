@@ -107,8 +107,9 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | Held | None]]
-"""Asked before each request, with the history as it would be sent."""
+Gate = Callable[[], Awaitable[Yielded | Held | Blocked | None]]
+"""Asked before each request, with the history as it would be sent; what it gives
+ends the turn. It may put more into the history."""
 
 
 async def run_turn(
@@ -134,8 +135,8 @@ async def run_turn(
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if ending := await gate():
-            return ending
+        if halted := await gate():
+            return halted
         answer: Answer | None = None
         try:
             with sending.under_way():

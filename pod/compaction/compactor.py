@@ -30,6 +30,8 @@ from pod.entries import (
     FileDetails,
 )
 from pod.events import CompactSkipped, PodLive
+from pod.hooks.around_calls import CallsInRun
+from pod.hooks.hooks import Hooks
 from pod.maintenance import Maintenance
 from pod.session import Session
 from pod.view import Window
@@ -48,6 +50,7 @@ from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -72,8 +75,10 @@ class Compactor:
         occupancy: Occupancy,
         tell: Tell,
         maintenance: Maintenance | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
+        self.hooks = Hooks() if hooks is None else hooks
         self.setup = setup
         self.settings = settings
         self.occupancy = occupancy
@@ -289,6 +294,7 @@ class Compactor:
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""
         setup = self.setup
+        hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
             model=self._worker_model,
@@ -306,6 +312,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
+            permit=in_turn(hooks.permit, setup.toolbox.permit),
         )
 
     @contextmanager

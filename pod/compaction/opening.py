@@ -7,6 +7,7 @@ from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.watch import ContextWatch
 from pod.entries import Mode
+from pod.hooks.hooks import Hooks
 from pod.manifest import CompactionTable, Manifest
 from pod.measured import calibration_of, last_measured
 from pod.session import Session
@@ -28,6 +29,7 @@ def open_watch(
     worker_model: Model,
     files: FilesInUse,
     tell: Tell,
+    hooks: Hooks | None = None,
 ) -> ContextWatch:
     """Return the watch over *session*'s context, with what its log knows of it."""
     table = manifest.compaction
@@ -40,6 +42,7 @@ def open_watch(
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
+        hooks=hooks,
     )
 
     def limits(window: int | None) -> Thresholds | None:

@@ -196,7 +196,9 @@ def test_children_of_what_a_fork_leaves_out_keep_their_ancestors() -> None:
     assert texts(Tree(forked).path(Tree(forked).leaf)) == ["a", "b"]
 
 
-def test_an_input_waits_until_it_is_delivered_or_handed_back_on_whatever_branch() -> None:
+def test_an_input_waits_until_it_is_delivered_or_handed_back_on_whatever_branch() -> (
+    None
+):
     path = chain(
         InputEntry(input="i1", text="a"),
         InputEntry(input="i2", text="b"),
