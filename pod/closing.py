@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pod.ending import Verdict
-from pod.entries import HandedBack, Known, Leaf, RunEnd, RunStart
+from pod.entries import Known, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
 from pod.recovery import settled
-from pod.rollback import Unanswered
+from pod.rollback import Unanswered, taken_back
 from pod.session import Session
 from prompts import load
 from worker.crash import crash_text
@@ -41,7 +41,7 @@ async def close(
     before += settled(session.items, "crashed_call", session.state.begun)
     try:
         await session.commit()
-        written = session.append(*before, *_rolled_back(session, back), end)
+        written = session.append(*before, *taken_back(session.tree, back), end)
     except DiskFull as error:
         end = _broken_off(session, end, error)
         short = structs.replace(end, text=end.text[:LAST_TEXT], permission_denials=())
@@ -64,15 +64,6 @@ async def close(
 
 def _owed(session: Session, start: RunStart, end: RunEnd) -> tuple[RunEnd, ...]:
     return (end,) if start.run in session.tree.running else ()
-
-
-def _rolled_back(session: Session, back: Unanswered | None) -> Sequence[Known]:
-    if back is None:
-        return ()
-    return (
-        HandedBack(inputs=back.inputs, texts=back.texts),
-        Leaf(target=session.tree.before(back.first)),
-    )
 
 
 def _broken_off(session: Session, end: RunEnd, error: LogFailed) -> RunEnd:

@@ -140,6 +140,18 @@ class NotFound(Refused):
     code = "not_found"
 
 
+class NotDone(Refused):
+    """It was begun, or accepted, and came to nothing."""
+
+    code = "failed"
+
+
+class ShutDown(Refused):
+    """The Pod has ended, or is about to."""
+
+    code = "shutting_down"
+
+
 class Interrupted(Refused):
     """Somebody interrupted everything before it began; nothing came of it."""
 

@@ -5,6 +5,8 @@ reads the log again gets the same events again. A live one (deltas, progress,
 retries) happens once and carries no number.
 """
 
+from typing import Literal
+
 import msgspec
 from msgspec import Struct
 
@@ -78,6 +80,16 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+Standing = Literal["idle", "running", "paused", "compacting", "navigating"]
+"""What a Pod that stays is doing."""
+
+
+class Status(Struct, frozen=True, tag="status"):
+    """A Pod that stays is doing something else from here on."""
+
+    state: Standing
+
+
 class NavigateStart(Struct, frozen=True, tag="navigate_start"):
     """The leaf is about to move from *old_leaf* to *new_leaf*, for *target*.
 
@@ -97,7 +109,7 @@ CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped | HookFailed | NavigateStart
+PodLive = CompactProgress | CompactSkipped | HookFailed | NavigateStart | Status
 Event = AnyEntry | Live | PodLive | Init
 
 

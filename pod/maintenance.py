@@ -1,6 +1,6 @@
 """What changes a session's history between requests excludes each other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -19,6 +19,8 @@ class Maintenance:
     def __init__(self) -> None:
         self.work: Work | None = None
         """What is under way."""
+        self.changed: Callable[[], None] = _tell_nobody
+        """Called when that changes."""
 
     def refuse(self) -> None:
         """Raise Busy where something is under way."""
@@ -29,8 +31,16 @@ class Maintenance:
     def doing(self, work: Work) -> Iterator[None]:
         """Hold the lock. Raises Busy."""
         self.refuse()
-        self.work = work
+        self._set(work)
         try:
             yield
         finally:
-            self.work = None
+            self._set(None)
+
+    def _set(self, work: Work | None) -> None:
+        self.work = work
+        self.changed()
+
+
+def _tell_nobody() -> None:
+    pass

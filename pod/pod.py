@@ -11,16 +11,18 @@ from pod.closing import close, is_open, last_text, verdict_of_bug, verdict_of_lo
 from pod.compaction.admission import Refused
 from pod.compaction.continuation import Compacted, after
 from pod.compaction.cut import NoCut
-from pod.compaction.job import ABORTED, Outcome, Skipped
+from pod.compaction.job import ABORTED, NotMade, Outcome, Skipped
 from pod.compaction.plan import Plan
 from pod.compaction.watch import ContextWatch
 from pod.ending import ROLLED_BACK, Stop, Verdict, verdict_of, verdict_of_stop
 from pod.entries import (
+    CompactionFailed,
     HandedBack,
     InputEntry,
     ItemEntry,
     Known,
     Mode,
+    ModelChange,
     Reason,
     RunEnd,
     RunStart,
@@ -48,17 +50,33 @@ class NothingToDo(Exception):
 
 
 class Stopped(Exception):
-    """A compaction was stopped by hand; *why* says how."""
+    """A compaction was stopped by hand; *why* says how.
 
-    def __init__(self, why: Stop) -> None:
+    *failed* is its end in the log, None where it had not begun.
+    """
+
+    def __init__(self, why: Stop, failed: CompactionFailed | None = None) -> None:
         super().__init__(why)
         self.why: Stop = why
+        self.failed = failed
 
 
 class Bounds(Struct, frozen=True):
     """What bounds a run besides the turn loop's own limits: *timeout* in seconds."""
 
     timeout: float | None = None
+
+
+class Switched(Struct, frozen=True):
+    """Another model: what runs go on with, *setup* and *watch*.
+
+    *before* is the watch over the same context that measures for the new model
+    while the old one is asked.
+    """
+
+    setup: Setup
+    watch: ContextWatch
+    before: ContextWatch
 
 
 class Wish:
@@ -68,6 +86,7 @@ class Wish:
         self.instructions = instructions
         self.mode: Mode | None = mode
         self.outcome = Promise[Outcome]()
+        self.is_begun = False
 
 
 class Pod:
@@ -105,6 +124,11 @@ class Pod:
         self._returned: tuple[str, ...] = ()
         self._owed: tuple[RunEnd, ...] = ()
         """Ends of runs that the log did not take; the next run writes them first."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that stop() ends."""
+        return self._is_running
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
@@ -173,15 +197,16 @@ class Pod:
         self,
         prompt: str | None,
         *,
+        follow_ups: Sequence[str] | None = None,
         is_continuation: bool = False,
         begun: Callable[[str], None] = lambda run: None,
     ) -> RunEnd:
         """Run *prompt* to its end, or go on with an open turn where it is None.
 
-        Without a prompt it takes what input waits; where no turn is open and
-        only follow-ups wait, the first of them. *is_continuation* asks the model
-        to continue, in the user's place. *begun* is told the run's id as soon as
-        the log has it.
+        It takes all input that waits but follow-ups: of those *follow_ups*
+        (inputs), by default all beside a prompt, and the first where nothing else
+        is to do. *is_continuation* asks the model to continue, in the user's
+        place. *begun* is told the run's id as soon as the log has it.
 
         Returns the entry that closes the run, whatever closed it; a full disk
         included. Cancelled from outside, it closes the run in the log, too,
@@ -194,7 +219,9 @@ class Pod:
         with self._alone("a Pod has one run at a time"):
             if prompt is None and not is_continuation and not is_open(self.session):
                 raise NothingToDo
-            end = await self._run(prompt, is_continuation, begun)
+            if follow_ups is None:
+                follow_ups = self._due(prompt)
+            end = await self._run(prompt, follow_ups, is_continuation, begun)
             if self._wish is not None and end.outcome != "cancelled":
                 with trio.CancelScope() as self._scope:
                     await self._fulfil(self._wish, Spent())
@@ -214,19 +241,24 @@ class Pod:
             self._is_running, self._scope, self._stop = False, None, None
             self._sending.allow()
             self._returned = ()
-            if self._wish is not None:
-                self._wish.outcome.fail(Stopped(why))
+            if (wish := self._wish) is not None:
+                failed = self.watch.failed if wish.is_begun else None
+                wish.outcome.fail(Stopped(why, failed))
                 self._wish = None
 
     async def _run(
-        self, prompt: str | None, is_continuation: bool, begun: Callable[[str], None]
+        self,
+        prompt: str | None,
+        follow_ups: Sequence[str],
+        is_continuation: bool,
+        begun: Callable[[str], None],
     ) -> RunEnd:
         run = self.setup.new_id()
         journal = Journal(
             self.session,
             files=self.files,
             settled=self._settled,
-            follow_ups=self._due(prompt),
+            follow_ups=follow_ups,
         )
         spent = Spent()
         started = trio.current_time()
@@ -356,6 +388,7 @@ class Pod:
 
     async def _fulfil(self, wish: Wish, spent: Spent) -> None:
         """Compact as *wish* wants. Stopped meanwhile, the wish is told so later."""
+        wish.is_begun = True
         try:
             outcome = await self.watch.by_hand(
                 spent, instructions=wish.instructions, mode=wish.mode
@@ -391,7 +424,7 @@ class Pod:
                 return await self.watch.by_hand(
                     Spent(), instructions=instructions, mode=mode
                 )
-            raise Stopped(self._stop or "cancelled")
+            raise Stopped(self._stop or "cancelled", self.watch.failed)
 
     def wish(self, *, instructions: str, mode: Mode | None) -> Promise[Outcome]:
         """Ask for a compaction before the next request of the run that is under way.
@@ -416,6 +449,31 @@ class Pod:
             with trio.CancelScope() as self._scope:
                 return await self.watch.after_run(Spent())
             return None
+
+    async def switch(self, to: Switched) -> Outcome | None:
+        """Ask the model of *to* from here on. Not while a run is under way.
+
+        Where the history is above its late limit, the model before it compacts
+        it first. Returns what came of that, None where it was not needed: after
+        a Failed or a Skipped the model is the one it was.
+
+        Raises Stopped after stop(), RuntimeError during a run, LogFailed.
+        """
+        with self._alone("a Pod changes its model between its runs"):
+            with trio.CancelScope() as self._scope:
+                outcome = await to.before.before_switch(Spent())
+                if isinstance(outcome, NotMade):
+                    return outcome
+                change = ModelChange(
+                    model=to.setup.model.id, previous=self.setup.model.id
+                )
+                with trio.CancelScope(shield=True):
+                    self.session.append(change)
+                    self.setup = with_hooks(to.setup, self.hooks, self.session)
+                    self.watch = to.watch
+                    await self.session.commit()
+                return outcome
+            raise Stopped(self._stop or "cancelled")
 
     def abort_compaction(self) -> bool:
         """Abort the compaction that is under way, or asked for, and nothing else.

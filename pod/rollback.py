@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pod.entries import AnyEntry, Compaction, DeliveredEntry, ItemEntry, RunEnd
+from pod.entries import (
+    AnyEntry,
+    Compaction,
+    DeliveredEntry,
+    HandedBack,
+    ItemEntry,
+    Known,
+    Leaf,
+    RunEnd,
+)
+from pod.tree import Tree
 from worker.items import SystemText, UserText
 
 
@@ -44,10 +54,20 @@ def unanswered(path: Sequence[AnyEntry]) -> Unanswered | None:
                 return None
             case Compaction():
                 break
-            case RunEnd(reason=reason) if reason != "paused":
+            case RunEnd(outcome=outcome) if outcome != "yielded":  # paused
                 break
             case _:
                 pass
     if not texts or len(inputs) != len(texts):
         return None
     return Unanswered(first, tuple(inputs), tuple(texts))
+
+
+def taken_back(tree: Tree, back: Unanswered | None) -> tuple[Known, ...]:
+    """Return the entries that take *back* out of the history of *tree*."""
+    if back is None:
+        return ()
+    return (
+        HandedBack(inputs=back.inputs, texts=back.texts),
+        Leaf(target=tree.before(back.first)),
+    )

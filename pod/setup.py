@@ -104,17 +104,14 @@ def open_pod(
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
     """Return the Pod of *session*. *tell* hears its live events."""
-    table, files = parts.manifest.compaction, files_of(session)
+    files = files_of(session)
     refuse_limits(parts, opened.setup)
-    worker_model = parts.model
-    if table.worker_model is not None:
-        worker_model = model_of(parts.manifest, table.worker_model)
     watch = open_watch(
         parts.manifest,
         session,
         opened.setup,
         scope=opened.scope,
-        worker_model=worker_model,
+        worker_model=worker_model_of(parts.manifest, opened.setup),
         files=files,
         tell=tell,
     )
@@ -129,13 +126,19 @@ def open_pod(
     )
 
 
+def worker_model_of(manifest: Manifest, setup: Setup) -> Model:
+    """Return the model that compact workers ask: the manifest's for them, or *setup*'s."""
+    name = manifest.compaction.worker_model
+    return setup.model if name is None else model_of(manifest, name)
+
+
 def refuse_limits(parts: Parts, setup: Setup) -> None:
     """Raise SetupError where compactions could not work with the manifest's figures.
 
     What the system prompt and the tools take is counted only where their bytes
     do not prove that there is room.
     """
-    table, model = parts.manifest.compaction, parts.model
+    table, model = parts.manifest.compaction, setup.model
     factor = factor_for(model.id)
     at_most = ceil(_overhead_bytes(setup) * factor)
     if limits_problem(table, model, at_most) is None:

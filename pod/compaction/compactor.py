@@ -27,6 +27,7 @@ from pod.disk import make_folder
 from pod.entries import (
     AutoRead,
     Clip,
+    CompactionFailed,
     FileDetails,
 )
 from pod.events import CompactSkipped, PodLive
@@ -108,10 +109,15 @@ class Compactor:
             with trio.CancelScope() as self._aborting:
                 known = job if isinstance(job, Job) else await job()
                 return await self._compact(known, thresholds, spent)
-            if self._attempt is not None and self._attempt.failed is not None:
-                return Failed(self._attempt.failed)
+            if self.failed is not None:
+                return Failed(self.failed)
             self.tell(CompactSkipped(reason="aborted", message=ABORTED))
             return Skipped("aborted", ABORTED)
+
+    @property
+    def failed(self) -> CompactionFailed | None:
+        """How the latest compaction ended, where that came to nothing."""
+        return None if self._attempt is None else self._attempt.failed
 
     def abort(self) -> bool:
         """Abort the compaction that is under way, whoever wanted it, and nothing else.

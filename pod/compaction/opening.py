@@ -8,6 +8,7 @@ from pod.compaction.thresholds import Thresholds
 from pod.compaction.watch import ContextWatch
 from pod.entries import Mode
 from pod.hooks.hooks import Hooks
+from pod.maintenance import Maintenance
 from pod.manifest import CompactionTable, Manifest
 from pod.measured import calibration_of, last_measured
 from pod.session import Session
@@ -30,18 +31,26 @@ def open_watch(
     files: FilesInUse,
     tell: Tell,
     hooks: Hooks | None = None,
+    maintenance: Maintenance | None = None,
+    asked: Setup | None = None,
 ) -> ContextWatch:
-    """Return the watch over *session*'s context, with what its log knows of it."""
+    """Return the watch over *session*'s context, with what its log knows of it.
+
+    *asked* is what compact workers run with, where that is not *setup*: so a
+    model can make room for the one that comes next. Watches over one session
+    share their *maintenance*.
+    """
     table = manifest.compaction
     compactor = Compactor(
         session,
-        setup,
+        asked or setup,
         settings_of(manifest),
         scope=scope,
         worker_model=worker_model,
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
+        maintenance=maintenance,
         hooks=hooks,
     )
 

@@ -20,7 +20,7 @@ from pod.compaction.plan import Plan, plan
 from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
-from pod.entries import Compaction, Mode, Reason
+from pod.entries import Compaction, CompactionFailed, Mode, Reason
 from pod.exits import Exit
 from worker import endings
 from worker.client import Failure
@@ -120,6 +120,11 @@ class ContextWatch:
         if over is None:
             return None
         return await self._compact(self._switch_job(over, limits, goes_on=False), spent)
+
+    @property
+    def failed(self) -> CompactionFailed | None:
+        """How the latest compaction ended, where that came to nothing."""
+        return self._compactor.failed
 
     def abort(self) -> bool:
         """Abort the compaction that is under way; whether there was one."""
