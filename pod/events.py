@@ -76,12 +76,25 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+class PermissionRequest(Struct, frozen=True, tag="permission_request"):
+    """A call waits for somebody to allow it; a permission entry tells the answer.
+
+    *arguments* is the JSON the model gave, *rule* what led to the question, as
+    it is written.
+    """
+
+    call_id: str
+    tool: str
+    arguments: str
+    rule: str
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped | HookFailed
+PodLive = CompactProgress | CompactSkipped | HookFailed | PermissionRequest
 Event = AnyEntry | Live | PodLive | Init
 
 

@@ -32,6 +32,8 @@ def describe(annotation: object) -> str:
         return f"a whole number{_bounds(metas, is_whole=True)}"
     if bare is float:
         return f"a number{_bounds(metas, is_whole=False)}"
+    if (table := as_table(bare)) is not None:
+        return f"a table with {', '.join(table.__struct_fields__)}"
     return "a table"
 
 
@@ -58,6 +60,11 @@ def item_type(annotation: object) -> object | None:
         item: object = get_args(bare)[0]
         return item
     return None
+
+
+def item_table(annotation: object) -> type[Struct] | None:
+    """Return the struct of a list's items, where each is a table."""
+    return as_table(item_type(annotation))
 
 
 def examples(annotation: object) -> list[object]:

@@ -10,7 +10,10 @@ SHOWN = 60
 def label(path: KeyPath) -> str:
     """Return how messages name the place *path*: ``[tools] builtin[2]``."""
     table, *rest = map(shown_part, path)
-    return f"[{table}] {''.join(rest)}" if rest else f"[{table}]"
+    if not rest:
+        return f"[{table}]"
+    dotted = ".".join(rest).replace(".[", "[")
+    return f"[{table}] {dotted}"
 
 
 def shown_part(part: str | int) -> str:

@@ -73,6 +73,25 @@ def _table_problems(
             yield Problem(path, f"{label(path)}: unknown key; {hint}")
 
 
+def _item_problems(
+    path: KeyPath, item: Mapping[str, object], struct: type[Struct]
+) -> Iterator[Problem]:
+    """Look at a table in a list."""
+    known = {field.name: field for field in fields(struct)}
+    for key, value in item.items():
+        at = (*path, key)
+        if key in known:
+            yield from _value_problems(at, value, known[key].type)
+        else:
+            meant = _did_you_mean(_near(key, list(known)))
+            hint = meant or f"it has {', '.join(known)}"
+            yield Problem(at, f"{label(at)}: unknown key; {hint}")
+    for key, field in known.items():
+        if field.required and key not in item:
+            takes = f"it takes {describe(field.type)}"
+            yield Problem(path, f"{label(path)}: {key} is missing; {takes}")
+
+
 def _value_problems(
     path: KeyPath, value: object, annotation: object
 ) -> Iterator[Problem]:
@@ -80,6 +99,8 @@ def _value_problems(
     if item is not None and isinstance(value, list):
         for index, each in enumerate(value):
             yield from _value_problems((*path, index), each, item)
+    elif (struct := as_table(annotation)) is not None and isinstance(value, dict):
+        yield from _item_problems(path, value, struct)
     elif not _converts(value, annotation):
         hint = ""
         if isinstance(value, str):

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, fields
 
 from pod.field_docs import field_docs, table_doc
-from pod.field_types import describe, examples
+from pod.field_types import describe, examples, item_table
 from pod.manifest import Manifest
 from pod.manifest_errors import tables_of
 from pod.toml_text import toml_value
@@ -63,6 +63,16 @@ def _page_lines() -> Iterator[str]:
         yield "|---|---|---|---|"
         yield from _rows(table)
         yield ""
+        for field in fields(table):
+            if (items := item_table(field.type)) is not None:
+                yield f"### [[{name}.{field.name}]]"
+                yield ""
+                yield table_doc(items)
+                yield ""
+                yield "| key | takes | default | meaning |"
+                yield "|---|---|---|---|"
+                yield from _rows(items)
+                yield ""
 
 
 def _rows(table: type[Struct]) -> Iterator[str]:
@@ -74,6 +84,8 @@ def _rows(table: type[Struct]) -> Iterator[str]:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.required:
+        return "none: it has to be there"
     return "" if field.default is None else f"`{toml_value(field.default)}`"
 
 

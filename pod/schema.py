@@ -5,8 +5,10 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from pod.field_docs import field_docs, table_doc
+from pod.field_types import item_table
 from pod.manifest import Manifest
 from pod.manifest_errors import tables_of
 
@@ -26,10 +28,19 @@ def manifest_schema() -> str:
         "title": "Pod manifest",
         "definitions": {
             table.__name__: _described(definitions[table.__name__], table)
-            for table in tables_of(Manifest).values()
+            for table in _tables()
         },
     }
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _tables() -> Iterator[type[Struct]]:
+    """Yield the tables of a manifest, and those that stand in lists."""
+    for table in tables_of(Manifest).values():
+        yield table
+        for field in fields(table):
+            if (items := item_table(field.type)) is not None:
+                yield items
 
 
 def _described(definition: dict[str, Json], struct: type[Struct]) -> dict[str, Json]:

@@ -1,10 +1,13 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tomli
+from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from pod.field_types import item_table
 from pod.manifest import Manifest
 from pod.manifest_errors import tables_of
 from pod.manifest_reference import example_manifest, manifest_page
@@ -73,11 +76,17 @@ def test_the_example_is_plain_toml() -> None:
 
 def test_the_page_has_a_row_for_every_key() -> None:
     rows = re.findall(
-        r"(?m)^## \[(\w+)\]|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
+        r"(?m)^##+ \[+([\w.]+)\]+|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
     )
 
     assert [table or key for table, key in rows] == [
         word
         for name, struct in tables_of(Manifest).items()
-        for word in (name, *struct.__struct_fields__)
+        for word in (name, *struct.__struct_fields__, *words_of_lists(name, struct))
     ]
+
+
+def words_of_lists(name: str, struct: type[Struct]) -> Iterator[str]:
+    for field in fields(struct):
+        if (items := item_table(field.type)) is not None:
+            yield from (f"{name}.{field.name}", *items.__struct_fields__)
