@@ -5,12 +5,10 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields
 
 from pod.field_docs import field_docs, table_doc
-from pod.field_types import item_table
 from pod.manifest import Manifest
-from pod.manifest_errors import tables_of
+from pod.manifest_errors import arrays_of, tables_of
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -35,12 +33,11 @@ def manifest_schema() -> str:
 
 
 def _tables() -> Iterator[type[Struct]]:
-    """Yield the tables of a manifest, and those that stand in lists."""
+    """Yield the tables of a manifest, and what arrays of tables hold."""
     for table in tables_of(Manifest).values():
         yield table
-        for field in fields(table):
-            if (items := item_table(field.type)) is not None:
-                yield items
+        yield from arrays_of(table).values()
+    yield from arrays_of(Manifest).values()
 
 
 def _described(definition: dict[str, Json], struct: type[Struct]) -> dict[str, Json]:

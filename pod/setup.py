@@ -24,6 +24,9 @@ from pod.compaction.opening import files_of, open_watch
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
+from pod.hooks.hook import Hook
+from pod.hooks.hooks import Hooks
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
@@ -89,6 +92,7 @@ class Parts(Struct, frozen=True):
         """
         with open_scope(self.loaded, self.cwd, session.files) as scope:
             tools = open_tools(self.loaded, self.cwd, scope)
+            hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
                 permissions = Permissions(
@@ -98,7 +102,7 @@ class Parts(Struct, frozen=True):
                     approver=approver,
                 )
                 setup = _setup(self, client, tools, session, permit=permissions)
-                yield Opened(setup, scope, for_compact_worker(permissions))
+                yield Opened(setup, scope, hooks, for_compact_worker(permissions))
 
 
 class Opened(Struct, frozen=True):
@@ -106,6 +110,7 @@ class Opened(Struct, frozen=True):
 
     setup: Setup
     scope: Scope
+    hooks: tuple[Hook, ...] = ()
     worker_permit: Permit = allow_all
     """Which calls of compact workers may run."""
 
@@ -124,6 +129,7 @@ def open_pod(
     worker_model = parts.model
     if table.worker_model is not None:
         worker_model = model_of(parts.manifest, table.worker_model)
+    hooks = Hooks(opened.hooks, tell=tell)
     watch = open_watch(
         parts.manifest,
         session,
@@ -133,6 +139,7 @@ def open_pod(
         worker_permit=opened.worker_permit,
         files=files,
         tell=tell,
+        hooks=hooks,
     )
     return Pod(
         session,
@@ -142,6 +149,7 @@ def open_pod(
         settled=settled,
         watch=watch,
         files=files,
+        hooks=hooks,
     )
 
 

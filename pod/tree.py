@@ -136,6 +136,21 @@ class Tree:
         found = [self._by_id[child] for child in ids]
         return self._whole(sorted(found, key=lambda entry: entry.seq))
 
+    def path_ids(self, leaf: str | None) -> list[str]:
+        """Return the ids of the path to *leaf*; nothing is read again.
+
+        Raises KeyError if there is no such entry.
+        """
+        return [node.id for node in self._nodes(leaf)]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all entries, in the log's order."""
+        return list(self._by_id)
+
+    def entries(self, ids: Iterable[str]) -> list[AnyEntry]:
+        """Return these entries, in this order. Raises KeyError."""
+        return self._whole([self._by_id[id] for id in ids])
+
     def path(self, leaf: str | None) -> list[AnyEntry]:
         """Return the entries from the root to *leaf*, both included.
 
@@ -184,15 +199,10 @@ class Tree:
         That is its parent; but an input that was only accepted for it, or a run
         that only began for it, goes with it. Raises KeyError.
         """
-        at = self._by_id[id].parent
-        while at is not None:
-            if at not in self._by_id:
-                break
-            entry = self[at]
-            if not isinstance(entry, InputEntry | DeliveredEntry | RunStart):
-                break
-            at = entry.parent
-        return at if at in self._by_id else None
+        path = self.path(id)[:-1]
+        while path and isinstance(path[-1], InputEntry | DeliveredEntry | RunStart):
+            path.pop()
+        return path[-1].id if path else None
 
 
 def fork(

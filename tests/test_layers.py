@@ -38,6 +38,9 @@ IO = {
 
 PURE = {
     "pod": {
+        "branch_summary/content",
+        "branch_summary/prompt",
+        "branches",
         "check",
         "codec",
         "compaction/admission",
@@ -63,6 +66,9 @@ PURE = {
         "entries",
         "events",
         "exits",
+        "hooks/answers",
+        "hooks/hook",
+        "hooks/payloads",
         "manifest",
         "manifest_errors",
         "permissions/commands",

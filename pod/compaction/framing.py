@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from pod.entries import Compaction, Directive, Reference
+from pod.entries import Compaction, Directive, FileDetails, Reference
 from pod.toml_text import printable
 from prompts import fill
 from worker.items import SystemText
@@ -32,6 +32,40 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
 
 def summary_text(summary: str) -> str:
     return fill("compaction_summary", summary=escaped(summary))
+
+
+def branch_summary_text(summary: str, details: FileDetails) -> str:
+    """Return what was done on a branch that was left, as the model is told of it.
+
+    The names of its files stand behind the summary.
+    """
+    text = fill("branch_summary_context", summary=escaped(summary))
+    return "\n\n".join(filter(None, (text, file_tags(details))))
+
+
+MOST_FILES = 50
+"""Names in one list of files; of more, those touched last and a count are given."""
+
+
+def file_tags(details: FileDetails) -> str:
+    """Return the files that were read and changed, between tags; "" without any.
+
+    The one touched last stands last.
+    """
+    parts = [
+        _files("read-files", details.read_files),
+        _files("modified-files", details.modified_files),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _files(tag: str, paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    names = [escaped(printable(path)) for path in paths[-MOST_FILES:]]
+    if more := len(paths) - MOST_FILES:
+        names[:0] = [f"({more} more, touched before these)"] if more > 0 else []
+    return "\n".join([f"<{tag}>", *names, f"</{tag}>"])
 
 
 def directives_text(directives: Sequence[Directive]) -> str:
@@ -88,10 +122,10 @@ def escaped(text: str) -> str:
 _TAGS = re.compile(
     r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
     r"conversation|additional-context|read-files|modified-files|system-reminder|"
-    r"function_calls|function_results))(?![\w-]))"
+    r"function_calls|function_results|branch-summary))(?![\w-]))"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"
-    r"Summary of the session))",
+    r"Summary of the session|Summary of a branch))",
     re.IGNORECASE | re.MULTILINE,
 )
