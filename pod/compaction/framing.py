@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from pod.entries import Compaction, Directive, Reference
+from pod.entries import Compaction, Directive, FileDetails, Reference
 from pod.toml_text import printable
 from prompts import fill
 from worker.items import SystemText
@@ -31,9 +31,66 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
 
 
 def summary_text(summary: str) -> str:
-    return fill("compaction_summary", summary=escaped(summary))
+    """Return a summary as it stands in the context.
+
+    The lists of files at its end keep their tags, the names in them do not.
+    """
+    prose = without_files(summary)
+    lists = [
+        _files(found[1], found[2].split("\n"))
+        for found in _FILES.finditer(summary[len(prose) :])
+    ]
+    return fill("compaction_summary", summary="\n\n".join([escaped(prose), *lists]))
 
 
+MOST_FILES = 50
+"""Files that each list at the end of a summary names; of the others it has the number."""
+
+
+def with_files(summary: str, details: FileDetails) -> str:
+    """Return *summary* with the files that were read and changed behind it.
+
+    The newest MOST_FILES of each, those touched last at the end. Lists that were
+    at its end before are taken away.
+    """
+    lists = [
+        _files(tag, [*_older(paths), *map(printable, paths[-MOST_FILES:])])
+        for tag, paths in (
+            ("read-files", details.read_files),
+            ("modified-files", details.modified_files),
+        )
+        if paths
+    ]
+    return "\n\n".join([without_files(summary), *lists])
+
+
+def without_files(summary: str) -> str:
+    """Return *summary* without the lists of files at its end."""
+    text = summary.rstrip()
+    while (at := _list_at_end(text)) is not None:
+        text = text[:at].rstrip()
+    return text
+
+
+def _list_at_end(text: str) -> int | None:
+    """Return where a list of files begins that *text* ends with, None without one."""
+    for tag in _FILE_TAGS:
+        if text.endswith(f"\n</{tag}>") and (at := text.rfind(f"<{tag}>\n")) >= 0:
+            return at
+    return None
+
+
+def _older(paths: Sequence[str]) -> list[str]:
+    left_out = len(paths) - MOST_FILES
+    return [f"({left_out} older ones are not listed)"] if left_out > 0 else []
+
+
+def _files(tag: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"<{tag}>", *map(escaped, lines), f"</{tag}>"])
+
+
+_FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
+_FILE_TAGS = ("read-files", "modified-files")
 def directives_text(directives: Sequence[Directive]) -> str:
     blocks = [directive_text(directive.text) for directive in directives]
     return fill("user_directives", messages="\n".join(blocks))
