@@ -416,6 +416,60 @@ class Clip(Entry, frozen=True, tag="clip", omit_defaults=True, kw_only=True):
     text: str
 
 
+class BranchSummary(
+    Entry, frozen=True, tag="branch_summary", omit_defaults=True, kw_only=True
+):
+    """What was done on a branch that was left; enters the history as SystemText.
+
+    It hangs where the session went, not from what was left: that is *from_id*,
+    the leaf before. In a fork, which has no other branches, *from_id* still
+    names the entry of the session it was forked from. *details* are the files
+    of the whole branch. *summarised* and *left_out* count its messages that the
+    summariser was given, and older ones there was no room for. *model* wrote
+    it, unless *from_hook*.
+    """
+
+    from_id: str
+    summary: str
+    details: FileDetails = FileDetails()
+    from_hook: bool = False
+    summarised: int = 0
+    left_out: int = 0
+    model: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+NavigationCode = Literal[
+    "cancelled",
+    "timeout",
+    "overflow",
+    "truncated",
+    "empty",
+    "too_large",
+    "api",
+    "moved",
+    "crashed",
+]
+
+
+class NavigationFailed(
+    Entry, frozen=True, tag="navigation_failed", omit_defaults=True, kw_only=True
+):
+    """A navigation to *target* was begun and came to nothing: the leaf stayed.
+
+    *usage* is what the branch summary that was being written used until then.
+    """
+
+    target: str | None
+    code: NavigationCode
+    message: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
 class Unknown(Struct, frozen=True):
     """A line of a kind that this version does not know; *json* is the whole line."""
 
@@ -451,6 +505,8 @@ Known = (
     | BreakerChange
     | Prune
     | Clip
+    | BranchSummary
+    | NavigationFailed
 )
 AnyEntry = Known | Unknown
 
@@ -464,6 +520,7 @@ REFERENCES = (
     "entries",
     "first_kept",
     "compacted_from",
+    "from_id",
     "dropped_reasoning",
 )
 """Fields that hold ids of the same log, one or a list: a fork maps each of them.
@@ -471,5 +528,5 @@ REFERENCES = (
 A new field that refers to an entry, an input or a run belongs in here.
 """
 
-ASIDE = (SessionInfo, Label, Notice, Leaf)
+ASIDE = (SessionInfo, Label, Notice, Leaf, NavigationFailed)
 """Kinds that hang beside the path: appending one does not put the leaf on it."""

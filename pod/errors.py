@@ -1,8 +1,11 @@
 """What can be wrong with a session, in words for the person who asked for it."""
 
+from decimal import Decimal
 from typing import ClassVar
 
+from pod.entries import NavigationCode
 from pod.exits import Exit
+from worker.usage import Usage
 
 
 class SetupError(Exception):
@@ -53,6 +56,46 @@ class AmbiguousSession(SessionError):
     """Several sessions' ids begin with this."""
 
     reason = "session_ambiguous"
+
+
+class EntryNotFound(SessionError):
+    """The session has no such entry."""
+
+    reason = "entry_not_found"
+
+
+class AmbiguousEntry(SessionError):
+    """Several entries could be meant."""
+
+    reason = "entry_ambiguous"
+
+
+class NavigationRefused(SessionError):
+    """A navigation that could not begin: nothing to summarise, or nobody to do it."""
+
+    reason = "navigation_refused"
+
+
+class NavigationMissed(SessionError):
+    """A navigation came to nothing; the leaf is where it was. *code* says why.
+
+    *usage* and *cost* are those of the branch summary that failed.
+    """
+
+    reason = "navigation_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: NavigationCode,
+        usage: Usage = Usage(),  # noqa: B008  frozen
+        cost: Decimal | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code: NavigationCode = code
+        self.usage = usage
+        self.cost = cost
 
 
 class LogFailed(SessionError):

@@ -11,9 +11,11 @@ from msgspec import Struct
 from pod.codec import to_ascii
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
+    NavigationFailed,
     RunEnd,
     Unknown,
     UsageEntry,
@@ -76,12 +78,26 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+class NavigateStart(Struct, frozen=True, tag="navigate_start"):
+    """The leaf is about to move from *old_leaf* to *new_leaf*, for *target*.
+
+    *entries* is how many are left behind, *summarize* whether a model is asked
+    for a summary of them first. A ``leaf`` follows, or a ``navigation_failed``.
+    """
+
+    target: str | None
+    old_leaf: str | None
+    new_leaf: str | None
+    entries: int
+    summarize: bool
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped | HookFailed
+PodLive = CompactProgress | CompactSkipped | HookFailed | NavigateStart
 Event = AnyEntry | Live | PodLive | Init
 
 
@@ -140,10 +156,13 @@ def _fields(event: Event) -> dict[str, object]:
         for name in event.__struct_fields__:
             if name not in NOT_IN_RESULT:
                 fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
-    if isinstance(event, UsageEntry | Compaction | CompactionFailed):
+    if isinstance(event, CHARGED):
         fields.setdefault("cost_usd", None)
     return fields
 
+
+CHARGED = (UsageEntry, Compaction, CompactionFailed, BranchSummary, NavigationFailed)
+"""Kinds of entries that say what something cost."""
 
 NOT_IN_RESULT = frozenset({"seq", "id", "parent", "at", "run"})
 """Absent in a result that could not be written to the log."""

@@ -259,6 +259,15 @@ class PruneTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens that must be saved; for less nothing is left out."""
 
 
+class BranchSummaryTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of a branch when a session goes back to another point: see docs/tree.md."""
+
+    enabled: bool = False
+    """Whether a branch that is left is summarised for the one that is gone to, where nothing else is said (--summarize, --no-summarize)."""
+    reserve_tokens: Positive = 16_384
+    """Tokens of the window left free when a branch is summarised, for the order and the answer; the rest is for what was said on the branch, the newest first."""
+
+
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """A Pod's manifest: every table and every key may be left out."""
 
@@ -272,4 +281,5 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     permissions: PermissionsTable = PermissionsTable()
     session: SessionTable = SessionTable()
     compaction: CompactionTable = CompactionTable()
+    branch_summary: BranchSummaryTable = BranchSummaryTable()
     prune: PruneTable = PruneTable()

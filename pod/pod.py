@@ -11,9 +11,11 @@ from pod.compaction.job import Outcome
 from pod.compaction.plan import Plan
 from pod.compaction.watch import ContextWatch
 from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
-from pod.entries import InputEntry, Mode, RunEnd, RunStart
+from pod.entries import InputEntry, Known, Mode, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
+from pod.hooks.hooks import Hooks
+from pod.hooks.in_run import RequestsInRun, tell_end, with_hooks
 from pod.journal import Journal
 from pod.recovery import settled
 from pod.session import Session
@@ -67,9 +69,11 @@ class Pod:
         settled: Callable[[], Awaitable[None]],
         watch: ContextWatch,
         files: FilesInUse,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
-        self._setup = setup
+        self.hooks = Hooks() if hooks is None else hooks
+        self._setup = with_hooks(setup, self.hooks, session)
         self._bounds = bounds
         self._listen = listen
         self._settled = settled
@@ -78,6 +82,8 @@ class Pod:
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
         self._is_running = False
+        self._owed: tuple[RunEnd, ...] = ()
+        """Ends of runs that the log did not take; the next run writes them first."""
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
@@ -128,15 +134,14 @@ class Pod:
         started = trio.current_time()
         length, revision = len(self.session.items), self.session.revision
         verdict = verdict_of_stop("cancelled")
+        start = RunStart(
+            run=run, model=self._setup.model.id, resumed=len(self.session.tree) > 0
+        )
         try:
-            start = RunStart(
-                run=run,
-                model=self._setup.model.id,
-                resumed=len(self.session.tree) > 0,
-            )
             before = self.session.state.model
             given = [] if prompt is None else [self._input(prompt)]
-            self.session.append(start, *given)
+            self.session.append(*self._owed, start, *given)
+            self._owed = ()
             verdict = await self._bounded(
                 journal,
                 spent,
@@ -158,7 +163,8 @@ class Pod:
             text = last_text(self.session.items[length if is_same else 0 :])
             end = self._end(journal, run, spent, verdict, seconds, text)
             with trio.CancelScope(shield=True):
-                end = await self._close(end)
+                end = await self._close(start, end)
+                await tell_end(self.hooks, self.session, end)
         return end
 
     async def _bounded(
@@ -180,6 +186,13 @@ class Pod:
 
     async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
         """Run the turn, with room made in the context as often as it takes."""
+        requests = RequestsInRun(
+            self.hooks,
+            self.session,
+            self._watch,
+            model=self._setup.model.id,
+            responses=lambda: journal.responses,
+        )
         while True:
             ending = await run_turn(
                 self._setup,
@@ -187,7 +200,7 @@ class Pod:
                 spent=spent,
                 listen=self._listen,
                 occupancy=self._watch.occupancy,
-                gate=self._watch.gate,
+                gate=requests.gate,
             )
             match ending:
                 case Yielded(tokens):
@@ -259,28 +272,30 @@ class Pod:
             permission_denials=tuple(journal.denials),
         )
 
-    async def _close(self, end: RunEnd) -> RunEnd:
+    async def _close(self, start: RunStart, end: RunEnd) -> RunEnd:
         """Write *end*; into the space reserved for it where the disk is full.
 
-        Calls that a full disk left unanswered get a result before it. Returns
+        Calls that a full disk left unanswered get a result before it, and a run
+        whose *start* found no room gets that, too: no end without one. Returns
         the end as it is in the log, or as it should have been.
         """
-        unanswered = settled(
-            self.session.items, "crashed_call", self.session.state.begun
-        )
+        before: list[Known] = [] if self.session.run == start.run else [start]
+        before += settled(self.session.items, "crashed_call", self.session.state.begun)
         try:
             await self.session.commit()
-            written = self.session.append(*unanswered, end)
+            written = self.session.append(*before, end)
         except DiskFull as error:
             end = self._broken_off(end, error)
             short = structs.replace(
                 end, text=end.text[:LAST_TEXT], permission_denials=()
             )
             try:
-                written = self.session.last_words(*unanswered, short)
+                written = self.session.last_words(*before, short)
             except LogFailed:
+                self._owe(start, short)
                 return end
         except LogFailed as error:
+            self._owe(start, end)
             # A disk that was full is why the log failed, if it was.
             is_told = end.reason == DiskFull.reason
             return end if is_told else self._broken_off(end, error)
@@ -290,6 +305,10 @@ class Pod:
             self._listen(Warning(message=str(error)))
         (found,) = (entry for entry in written if isinstance(entry, RunEnd))
         return structs.replace(found, text=end.text)
+
+    def _owe(self, start: RunStart, end: RunEnd) -> None:
+        if start.run in self.session.tree.running:
+            self._owed = (*self._owed, end)
 
     def _broken_off(self, end: RunEnd, error: LogFailed) -> RunEnd:
         verdict = _verdict_of_log(error)

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from pod.compaction.breaker import breaker_of
 from pod.compaction.job import failure_text
 from pod.entries import (
@@ -109,6 +111,14 @@ def close_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd
         usage=sum((entry.usage for entry in charged if entry.usage), Usage()),
         cost_usd=sum(known) if charged and len(known) == len(costs) else None,
     )
+
+
+def close_left_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd:
+    """Return the end of a run that has none and that the session has left.
+
+    Another run began behind it, or the leaf was moved away: it does not go on.
+    """
+    return replace(close_run(path, start, cause), interrupted=False)
 
 
 def delivered_before(

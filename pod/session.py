@@ -9,6 +9,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from pod.branches import destination
 from pod.clock import now
 from pod.compaction.breaker import Breaker, Breakers, breakers_after, breakers_of
 from pod.compaction.thrash import Thrash, thrash_of
@@ -20,7 +21,6 @@ from pod.entries import (
     DeliveredEntry,
     Header,
     InputEntry,
-    ItemEntry,
     Known,
     Label,
     Leaf,
@@ -32,13 +32,14 @@ from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undam
 from pod.recovery import (
     Cause,
     close_compactions,
+    close_left_run,
     close_run,
     delivered_before,
     settled,
 )
 from pod.tree import Tree
 from pod.view import Problem, View, Window
-from worker.items import Item, UserText
+from worker.items import Item
 
 Clock = Callable[[], str]
 """Tells the time as the log writes it."""
@@ -234,8 +235,8 @@ class Session:
     def append(self, *entries: Known) -> tuple[Known, ...]:
         """Write entries, all or none; return them with seq, id, parent and at.
 
-        Each hangs from the one before, the first from the leaf. An entry without
-        a run gets the one that goes on, a RunStart begins one (named by its own
+        Each hangs from the one before, the first from the leaf. An entry that
+        brings an id (new_id) keeps it. An entry without a run gets the one that goes on, a RunStart begins one (named by its own
         id if it brings none), a RunEnd ends it. On DiskFull, LogFailed or
         ValueError nothing has changed; a Leaf may also read the log. Raises KeyError for a Leaf or Label
         whose target is not there.
@@ -257,20 +258,28 @@ class Session:
         await self._log.commit()
 
     def navigate(self, target: str | None) -> str:
-        """Put the leaf on an entry (None: before all) and return "".
+        """Put the leaf where *target* leads (see destination), with no summary.
 
-        A user message leaves the history instead and its text is returned, to
-        be changed and given again. Calls that stand unanswered there get a
-        result that says so. Raises KeyError if there is no such entry.
+        Returns the text of a message that leaves the history by it, or "".
+        Raises EntryNotFound, and as move does.
         """
-        text = ""
-        if target is not None:
-            entry = self.tree[target]
-            if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
-                text, target = entry.item.text, self.tree.before(target)
-        self.append(Leaf(target=target))
-        self.append(*settled(self.items, "left_call"))
-        return text
+        place = destination(self.tree, target)
+        self.move(place.leaf)
+        return place.text
+
+    def move(self, leaf: str | None, *behind: Known) -> tuple[Known, ...]:
+        """Put the leaf on an entry (None: before all), as one write.
+
+        Calls that stand unanswered there get a result that says so; *behind* is
+        what is appended after that. Returns all that was written. Raises
+        KeyError, and as append does.
+        """
+        path = self.tree.path(leaf)
+        self.tree.hold(path)  # it is asked for again when the leaf is written
+        there = View(path)
+        return self.append(
+            Leaf(target=leaf), *settled(there.items, "left_call"), *behind
+        )
 
     def close(self) -> None:
         """Let go of the log, and of the files of a session that is not kept."""
@@ -288,6 +297,7 @@ class Session:
         leaf, run, seq = self.leaf, self.run, self._seq
         at = self._clock()
         found: dict[str, Known] = {}
+        given = {entry.id for entry in entries if entry.id}
         for entry in entries:
             if (
                 isinstance(entry, Leaf | Label)
@@ -300,7 +310,7 @@ class Session:
                 known = self.leaf if entry.target in found else entry.target
                 self.tree.hold(self.tree.path(known))
             seq += 1
-            id = self._new_id(found)
+            id = entry.id or self._free_id({*found, *given})
             if isinstance(entry, RunStart):
                 run = entry.run or id
             found[id] = replace(
@@ -311,7 +321,11 @@ class Session:
                 run = None
         return tuple(found.values())
 
-    def _new_id(self, taken: dict[str, Known]) -> str:
+    def new_id(self) -> str:
+        """Return an id that no entry has, for one that another is to refer to."""
+        return self._free_id(())
+
+    def _free_id(self, taken: Collection[str]) -> str:
         while True:
             id = f"{self._random.getrandbits(32):08x}"
             if id not in self.tree and id not in taken:
@@ -378,8 +392,9 @@ class Session:
         path = self.path_entries()
         before = state(self.header, path)
         lost = before.open_run
-        if lost and lost.run in self.tree.ended:
+        if lost and lost.run not in self.tree.running:
             lost = None  # the leaf was moved into a run that ended on its branch
+        elsewhere = [run for run in self.tree.running.values() if run != lost]
         if lost:
             self.run = lost.run
         told = {entry.message for entry in entries if isinstance(entry, Notice)}
@@ -395,6 +410,7 @@ class Session:
             found += settled(self.items, "left_call")
         else:
             found += settled(self.items, "crashed_call", before.begun)
+        found += [close_left_run(path, run, cause) for run in elsewhere]
         if lost:
             found.append(close_run(path, lost, cause))
         if found:

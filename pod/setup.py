@@ -43,7 +43,7 @@ from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
 from worker.keys import find_key, missing_key
-from worker.known_models import resolve
+from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
@@ -117,6 +117,9 @@ def open_pod(
         worker_model=worker_model,
         files=files,
         tell=tell,
+        summarizers=[
+            suited(model_of(parts.manifest, id), parts.model) for id in table.models
+        ],
     )
     return Pod(
         session,

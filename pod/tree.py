@@ -68,8 +68,8 @@ class Tree:
         """What a person named the session."""
         self.delivered: set[str] = set()
         """Inputs that are in the history, on whatever branch."""
-        self.ended: set[str | None] = set()
-        """Runs that have an end, on whatever branch."""
+        self.running: dict[str, RunStart] = {}
+        """Runs that have no end, on whatever branch, by their id."""
         self.compacting: dict[str, CompactionStart] = {}
         """Compactions that have no end, on whatever branch, by their id."""
         self._load = load
@@ -107,8 +107,10 @@ class Tree:
             self.name = entry.name
         elif isinstance(entry, DeliveredEntry):
             self.delivered.update(entry.inputs)
+        elif isinstance(entry, RunStart):
+            self.running[entry.run or entry.id] = entry
         elif isinstance(entry, RunEnd):
-            self.ended.add(entry.run)
+            self.running.pop(entry.run or "", None)
         elif isinstance(entry, CompactionStart):
             self.compacting[entry.compaction_id] = entry
         elif isinstance(entry, Compaction | CompactionFailed):
@@ -133,6 +135,21 @@ class Tree:
                     ids += orphans
         found = [self._by_id[child] for child in ids]
         return self._whole(sorted(found, key=lambda entry: entry.seq))
+
+    def path_ids(self, leaf: str | None) -> list[str]:
+        """Return the ids of the path to *leaf*; nothing is read again.
+
+        Raises KeyError if there is no such entry.
+        """
+        return [node.id for node in self._nodes(leaf)]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all entries, in the log's order."""
+        return list(self._by_id)
+
+    def entries(self, ids: Iterable[str]) -> list[AnyEntry]:
+        """Return these entries, in this order. Raises KeyError."""
+        return self._whole([self._by_id[id] for id in ids])
 
     def path(self, leaf: str | None) -> list[AnyEntry]:
         """Return the entries from the root to *leaf*, both included.
@@ -182,15 +199,10 @@ class Tree:
         That is its parent; but an input that was only accepted for it, or a run
         that only began for it, goes with it. Raises KeyError.
         """
-        at = self._by_id[id].parent
-        while at is not None:
-            if at not in self._by_id:
-                break
-            entry = self[at]
-            if not isinstance(entry, InputEntry | DeliveredEntry | RunStart):
-                break
-            at = entry.parent
-        return at if at in self._by_id else None
+        path = self.path(id)[:-1]
+        while path and isinstance(path[-1], InputEntry | DeliveredEntry | RunStart):
+            path.pop()
+        return path[-1].id if path else None
 
 
 def fork(

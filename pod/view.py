@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.compaction.framing import leading_items
+from pod.compaction.framing import branch_summary_text, leading_items
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     BreakerChange,
     Clip,
     Compaction,
@@ -21,6 +22,7 @@ from pod.entries import (
     Label,
     Leaf,
     ModelChange,
+    NavigationFailed,
     Notice,
     Permission,
     PromptChange,
@@ -126,12 +128,17 @@ class View:
                 | CompactionStart()
                 | CompactionFailed()
                 | BreakerChange()
+                | NavigationFailed()
                 | Unknown()
             ):
                 pass
             case CustomMessage(kind=kind, text=text):
                 text = fill("custom_message", kind=kind, text=text)
                 self._show(entry.id, SystemText(text))
+            case BranchSummary(summary=summary, details=details):
+                if summary.strip():
+                    text = branch_summary_text(summary, details)
+                    self._show(entry.id, SystemText(text))
             case Compaction():
                 self._compact(entry)
             case Prune():

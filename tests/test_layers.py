@@ -38,6 +38,9 @@ IO = {
 
 PURE = {
     "pod": {
+        "branch_summary/content",
+        "branch_summary/prompt",
+        "branches",
         "check",
         "codec",
         "compaction/admission",

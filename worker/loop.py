@@ -105,8 +105,9 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | None]]
-"""Asked before each request, with the history as it would be sent."""
+Gate = Callable[[], Awaitable[Yielded | Blocked | None]]
+"""Asked before each request, with the history as it would be sent; what it gives
+ends the turn. It may put more into the history."""
 
 
 async def run_turn(
@@ -129,8 +130,8 @@ async def run_turn(
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if yielded := await gate():
-            return yielded
+        if ended := await gate():
+            return ended
         try:
             answer = await turn.ask()
         except ProviderError as error:

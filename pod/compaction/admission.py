@@ -47,7 +47,8 @@ def admit(
     if left:
         out = [mode for mode in rungs if mode in refusals]
         return Admission(
-            left, tuple(f"{m}: {_reason(refusals[m])}: {_why(m, refusals[m])}" for m in out)
+            left,
+            tuple(f"{m}: {_reason(refusals[m])}: {_why(m, refusals[m])}" for m in out),
         )
     mode = rungs[0]
     refusal = refusals[mode]
@@ -71,28 +72,6 @@ _WHO: dict[Mode, tuple[str, str]] = {
     "remote": ("the remote endpoint", "the remote endpoint"),
     "native": ("the provider's compaction", "the provider's compaction"),
     "mechanical": ("the summary without a model", "the summary without a model"),
-}
-
-_ADVICE[refusal]}")
-
-
-def _reason(refusal: Refusal) -> str:
-    return "breaker_open" if refusal == "open" else refusal
-
-
-def _why(mode: Mode, refusal: Refusal) -> str:
-    one, many = _WHO[mode]
-    if refusal == "open":
-        return f"the circuit breaker is open: {many} failed too often in a row"
-    return f"{one} has failed on this very input before"
-
-
-_WHO: dict[Mode, str] = {
-    "worker": "compact workers",
-    "summarize": "the summarising models",
-    "remote": "the remote endpoint",
-    "native": "the provider's own compaction",
-    "mechanical": "the summary without a model",
 }
 
 _ADVICE: dict[Refusal, str] = {

@@ -30,6 +30,8 @@ from pod.entries import (
     FileDetails,
 )
 from pod.events import PodLive
+from pod.hooks.around_calls import CallsInRun
+from pod.hooks.hooks import Hooks
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -41,12 +43,14 @@ from worker.compact.task import (
     KnownFile,
     Mark,
 )
+from worker.compact.writer import Means
 from worker.events import Live, Warning
 from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -56,7 +60,8 @@ class Compactor:
     """Compacts one session, one compaction at a time.
 
     *tell* hears how far it is; *occupancy* is the session's, and is reset when
-    the history becomes another.
+    the history becomes another. *summarizers* are the models that "summarize"
+    asks, in order; without any it is *worker_model*.
     """
 
     def __init__(
@@ -70,14 +75,18 @@ class Compactor:
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        hooks: Hooks | None = None,
+        summarizers: Sequence[Model] = (),
     ) -> None:
         self.session = session
+        self.hooks = Hooks() if hooks is None else hooks
         self.setup = setup
         self.settings = settings
         self.occupancy = occupancy
         self.tell = tell
         self._scope = scope
-        self._worker_model = worker_model
+        self.worker_model = worker_model
+        self.summarizers = summarizers or (worker_model,)
         self._files = files
         self._lock = trio.Lock()
 
@@ -257,9 +266,10 @@ class Compactor:
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""
         setup = self.setup
+        hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
-            model=self._worker_model,
+            model=self.worker_model,
             scope=self._scope,
             counter=setup.counter,
             count=self.count,
@@ -274,6 +284,18 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
+            permit=in_turn(hooks.permit, setup.toolbox.permit),
+        )
+
+    def means(self, spent: Spent) -> Means:
+        """Return what "summarize" asks with; *spent* is the run's so far."""
+        setup = self.setup
+        return Means(
+            client=setup.client,
+            retry=setup.retry,
+            jitter=setup.jitter,
+            price=setup.price,
+            limits=_what_is_left(setup.limits, spent),
         )
 
     @contextmanager

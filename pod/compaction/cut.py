@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pod.compaction.clip import clips_to_fit
 from pod.entries import (
     ASIDE,
+    BranchSummary,
     Clip,
     Compaction,
     CustomMessage,
@@ -126,7 +127,9 @@ def cut_at(window: Window, first_kept: str, *, count: Count) -> Cut | str:
         return "nothing can be cut while calls run"
     ids = [entry.id for entry in window.entries]
     if first_kept not in ids:
-        return "it is not among the entries that are in the context, which could be kept"
+        return (
+            "it is not among the entries that are in the context, which could be kept"
+        )
     kept = set(ids[ids.index(first_kept) :])
     index = next(
         (at for at, shown in enumerate(window.shown) if shown.entry in kept), len(items)
@@ -137,7 +140,9 @@ def cut_at(window: Window, first_kept: str, *, count: Count) -> Cut | str:
     if index > places.last_unit:
         return "what the model has not answered yet, or its last answer, has to be kept"
     if not places.is_cut(index):
-        return "a tool call would be parted from its result, or a response from its rest"
+        return (
+            "a tool call would be parted from its result, or a response from its rest"
+        )
     return places.cut(index)
 
 
@@ -299,7 +304,7 @@ def _first_kept(window: Window, index: int) -> str | None:
         at = next(at for at, entry in enumerate(entries) if entry.id == wanted)
     first = entries[at].id if at < len(entries) else None
     while at and not isinstance(
-        entries[at - 1], ItemEntry | CustomMessage | Compaction
+        entries[at - 1], ItemEntry | CustomMessage | BranchSummary | Compaction
     ):
         at -= 1
         if not isinstance(entries[at], (InputEntry, *ASIDE)):

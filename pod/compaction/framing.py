@@ -37,31 +37,19 @@ def summary_text(summary: str) -> str:
     """
     prose = without_files(summary)
     lists = [
-        _files(found[1], found[2].split("\n"))
+        f"<{found[1]}>\n{escaped(found[2])}\n</{found[1]}>"
         for found in _FILES.finditer(summary[len(prose) :])
     ]
-    return fill("compaction_summary", summary="\n\n".join([escaped(prose), *lists]))
-
-
-MOST_FILES = 50
-"""Files that each list at the end of a summary names; of the others it has the number."""
+    parts = [escaped(prose), "\n".join(lists)]
+    return fill("compaction_summary", summary="\n\n".join(filter(None, parts)))
 
 
 def with_files(summary: str, details: FileDetails) -> str:
     """Return *summary* with the files that were read and changed behind it.
 
-    The newest MOST_FILES of each, those touched last at the end. Lists that were
-    at its end before are taken away.
+    Lists that were at its end before are taken away.
     """
-    lists = [
-        _files(tag, [*_older(paths), *map(printable, paths[-MOST_FILES:])])
-        for tag, paths in (
-            ("read-files", details.read_files),
-            ("modified-files", details.modified_files),
-        )
-        if paths
-    ]
-    return "\n\n".join([without_files(summary), *lists])
+    return "\n\n".join(filter(None, (without_files(summary), file_tags(details))))
 
 
 def without_files(summary: str) -> str:
@@ -80,17 +68,44 @@ def _list_at_end(text: str) -> int | None:
     return None
 
 
-def _older(paths: Sequence[str]) -> list[str]:
-    left_out = len(paths) - MOST_FILES
-    return [f"({left_out} older ones are not listed)"] if left_out > 0 else []
-
-
-def _files(tag: str, lines: Sequence[str]) -> str:
-    return "\n".join([f"<{tag}>", *map(escaped, lines), f"</{tag}>"])
-
-
-_FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
 _FILE_TAGS = ("read-files", "modified-files")
+_FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
+
+
+def branch_summary_text(summary: str, details: FileDetails) -> str:
+    """Return what was done on a branch that was left, as the model is told of it.
+
+    The names of its files stand behind the summary.
+    """
+    text = fill("branch_summary_context", summary=escaped(summary))
+    return "\n\n".join(filter(None, (text, file_tags(details))))
+
+
+MOST_FILES = 50
+"""Names in one list of files; of more, those touched last and a count are given."""
+
+
+def file_tags(details: FileDetails) -> str:
+    """Return the files that were read and changed, between tags; "" without any.
+
+    The one touched last stands last.
+    """
+    parts = [
+        _files("read-files", details.read_files),
+        _files("modified-files", details.modified_files),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _files(tag: str, paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    names = [escaped(printable(path)) for path in paths[-MOST_FILES:]]
+    if more := len(paths) - MOST_FILES:
+        names[:0] = [f"({more} more, touched before these)"] if more > 0 else []
+    return "\n".join([f"<{tag}>", *names, f"</{tag}>"])
+
+
 def directives_text(directives: Sequence[Directive]) -> str:
     blocks = [directive_text(directive.text) for directive in directives]
     return fill("user_directives", messages="\n".join(blocks))
@@ -145,10 +160,10 @@ def escaped(text: str) -> str:
 _TAGS = re.compile(
     r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
     r"conversation|additional-context|read-files|modified-files|system-reminder|"
-    r"function_calls|function_results))(?![\w-]))"
+    r"function_calls|function_results|branch-summary))(?![\w-]))"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"
-    r"Summary of the session))",
+    r"Summary of the session|Summary of a branch))",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -1,7 +1,7 @@
 """The manifest's [compaction], as the limits and budgets it stands for."""
 
-from pod.compaction.thresholds import Budgets, Thresholds, admission_problem, derive
 from pod.compaction.settings import BY_CALLS
+from pod.compaction.thresholds import Budgets, Thresholds, admission_problem, derive
 from pod.entries import Mode
 from pod.manifest import CompactionTable
 from worker.model import Model

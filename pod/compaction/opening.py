@@ -49,8 +49,8 @@ def open_watch(
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
-        summarizers=summarizers or (worker_model,),
-        hooks=hooks or Hooks(),
+        summarizers=summarizers,
+        hooks=hooks,
     )
 
     def limits(window: int | None) -> Thresholds | None:

@@ -7,7 +7,6 @@ from pod.compaction.prune import PruneLimits
 from pod.entries import Mode
 from worker.compact.task import Budgets
 
-
 BY_CALLS: frozenset[Mode] = frozenset({"summarize", "remote"})
 """The modes that write a summary in single calls, after the second seed's rules."""
 

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from pod.compaction.cut import Cut
 from pod.compaction.framing import without_files
 from pod.entries import AutoRead, FileDetails, Mode, Reference
 
@@ -11,7 +10,8 @@ class Summary(Struct, frozen=True):
     """A summary before it is judged; see pod.entries.Receipt for the figures.
 
     *preserve_data* is a JSON text to keep with it, *model* who wrote it. A hook
-    may have its own *cut* and *details*; None: those of the ground.
+    may have its own *details*; None: those of the ground. *is_split* tells that
+    the start of a turn has a summary of its own in it.
     """
 
     mode: Mode
@@ -24,7 +24,7 @@ class Summary(Struct, frozen=True):
     preserve_data: str = ""
     model: str = ""
     from_hook: bool = False
-    cut: Cut | None = None
+    is_split: bool = False
     details: FileDetails | None = None
 
     @property

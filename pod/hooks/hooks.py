@@ -5,7 +5,7 @@ happened without it happens. Two exceptions fail closed: pre_tool_call, since a
 call that nobody judged is not run, and hooks with ``on_failure = "block"``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Literal, TypeVar
 
 import trio
@@ -18,11 +18,14 @@ from pod.hooks.answers import (
     BeforeTreeAnswer,
     CompactingAnswer,
     Garbage,
+    Looked,
     Nothing,
     PostToolCallAnswer,
     PreLlmRequestAnswer,
     PreToolCallAnswer,
+    changed,
     parse,
+    withheld,
 )
 from pod.hooks.payloads import (
     AnyPayload,
@@ -70,6 +73,10 @@ class Hook(Struct, frozen=True):
     def blocks(self) -> bool:
         """Whether its failure stops what it was asked about."""
         return self.on_failure == "block" or self.event == "pre_tool_call"
+
+    def concerns(self, tool: str) -> bool:
+        """Whether it is asked about calls of *tool*."""
+        return not self.tools or tool in self.tools
 
 
 class Missed(Struct, frozen=True):
@@ -158,14 +165,29 @@ class Hooks:
             tool=payload.name,
         )
 
-    async def post_tool_call(self, payload: PostToolCall) -> PostToolCallAnswer:
-        """Ask what becomes of a result. A hook that blocks and fails stops the run."""
-        return await self._ask(
-            payload,
-            PostToolCallAnswer,
-            blocked=lambda why: PostToolCallAnswer(stop=True, message=why),
-            tool=payload.name,
-        )
+    async def post_tool_call(self, payload: PostToolCall) -> Looked:
+        """Have a result looked at; each hook sees what those before it made of it.
+
+        One that stops the run does not keep the others from looking: they may
+        have something to take out. A hook that blocks and fails stops the run
+        and withholds the result.
+        """
+        seen, stop = payload, None
+        for hook in self._of(payload, payload.name):
+            said = await self._answer(hook, seen, PostToolCallAnswer)
+            if isinstance(said, Missed):
+                if not hook.blocks:
+                    continue
+                said = withheld(payload.name, said.message)
+            seen = changed(seen, said)
+            if said.stop and stop is None:
+                stop = said.message
+        return Looked(seen.summary, seen.content, seen.images, stop)
+
+    def withholds(self, tool: str) -> bool:
+        """Whether no result of *tool* is kept that its hooks have not seen."""
+        hooks = self._hooks.get("post_tool_call", ())
+        return any(hook.blocks for hook in hooks if hook.concerns(tool))
 
     async def run_end(self, payload: RunEnded) -> None:
         """Tell that a run is over."""
@@ -180,9 +202,7 @@ class Hooks:
         tool: str | None = None,
     ) -> A:
         answer = kind()
-        for hook in self._hooks.get(event_of(payload), ()):
-            if tool is not None and hook.tools and tool not in hook.tools:
-                continue
+        for hook in self._of(payload, tool):
             said = await self._answer(hook, payload, kind)
             if isinstance(said, Missed):
                 if hook.blocks and blocked is not None:
@@ -193,13 +213,17 @@ class Hooks:
                 break
         return answer
 
+    def _of(self, payload: AnyPayload, tool: str | None) -> Iterator[Hook]:
+        hooks = self._hooks.get(event_of(payload), ())
+        return (hook for hook in hooks if tool is None or hook.concerns(tool))
+
     async def _answer(
         self, hook: Hook, payload: AnyPayload, kind: type[A]
     ) -> A | Missed:
         """Ask one hook; what goes wrong is told and returned."""
         try:
             with trio.move_on_after(hook.timeout):
-                return parse(await hook.ask(payload), kind)
+                return parse(await hook.ask(payload), kind).signed(hook.name)
             why = f"no answer within {hook.timeout:g} seconds"
         except (HookError, Garbage) as error:
             why = str(error)

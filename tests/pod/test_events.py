@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pod.codec import decode
 from pod.entries import (
     AutoRead,
+    BranchSummary,
     BreakerChange,
     Clip,
     DeliveredEntry,
@@ -16,7 +17,9 @@ from pod.entries import (
     InputEntry,
     ItemEntry,
     Known,
+    Leaf,
     ModelChange,
+    NavigationFailed,
     Notice,
     Permission,
     PromptChange,
@@ -38,6 +41,7 @@ from pod.events import (
     Event,
     HookFailed,
     Init,
+    NavigateStart,
     ToolInfo,
     line,
 )
@@ -111,6 +115,15 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
     (
         HookFailed(event="run_end", hook="h", message="m"),
         '"hook_failed","event":"run_end","hook":"h","message":"m"}',
+    ),
+    (
+        NavigateStart(
+            target="t", old_leaf="o", new_leaf=None, entries=3, summarize=True
+        ),
+        (
+            '"navigate_start","target":"t","old_leaf":"o","new_leaf":null,'
+            '"entries":3,"summarize":true}'
+        ),
     ),
     (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
@@ -271,6 +284,31 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
     (
         Prune(entries=("e",), tokens=(9,), saved=5),
         f'"prune"{IDS},"entries":["e"],"tokens":[9],"saved":5}}',
+    ),
+    (Leaf(target=None), f'"leaf"{IDS},"target":null}}'),
+    (
+        BranchSummary(
+            from_id="f",
+            summary="s",
+            details=FileDetails(modified_files=("a",)),
+            summarised=4,
+            left_out=1,
+            model="m",
+            usage=Usage(input=5),
+            seconds=1.5,
+        ),
+        (
+            f'"branch_summary"{IDS},"from_id":"f","summary":"s",'
+            '"details":{"modified_files":["a"]},"summarised":4,"left_out":1,'
+            '"model":"m","usage":{"input":5},"seconds":1.5,"cost_usd":null}'
+        ),
+    ),
+    (
+        NavigationFailed(target="t", code="timeout", message="late", cost_usd=0.0),
+        (
+            f'"navigation_failed"{IDS},"target":"t","code":"timeout",'
+            '"message":"late","cost_usd":0.0}'
+        ),
     ),
     (Clip(entry="e", text="…"), f'"clip"{IDS},"entry":"e","text":"\\u2026"}}'),
 ]

@@ -161,5 +161,7 @@ def _summary(data: bytes) -> str:
         return msgspec.json.decode(data, type=_Answer).summary
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         excerpt = data[:300].decode(errors="replace") or "nothing at all"
-        text = f'its answer has to be JSON with a "summary" ({error}), and is: {excerpt}'
+        text = (
+            f'its answer has to be JSON with a "summary" ({error}), and is: {excerpt}'
+        )
         raise ProviderError(Failure("invalid", text)) from error

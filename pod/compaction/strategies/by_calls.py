@@ -69,6 +69,7 @@ class ByCalls:
             dropped_quotes=checked.dropped,
             short=short,
             model=writer.model,
+            is_split=bool(start.turn_prefix),
         )
 
     def _writer(self) -> ModelWriter:

@@ -40,6 +40,7 @@ from worker.wire import Cache
 WINDOW = 60_000
 MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
 TABLE = CompactionTable(
+    order=("worker", "mechanical"),
     compact_threshold=20_000,
     retained_tokens=2_000,
     auto_read_budget=1_000,
@@ -113,6 +114,7 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
         self.path = path
         self.calls = 0
@@ -120,9 +122,7 @@ class FillingPod:
         self._size = size if callable(size) else lambda number: int(size)
         self.heard = Heard()
         self.told: list[Known] = []
-        self.session = (
-            Session.open(path) if path.exists() else Session.create(path, header())
-        )
+        self.session = (open_session or open_or_create)(path, header())
         self.session.on_entry = self.told.append
         policy = Route(
             {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
@@ -196,6 +196,10 @@ class FillingPod:
 
 Make = Callable[..., FillingPod]
 """Makes a Pod on the test's session, and lets go of the one before."""
+
+
+def open_or_create(path: Path, header: Header) -> Session:
+    return Session.open(path) if path.exists() else Session.create(path, header)
 
 
 def header() -> Header:
