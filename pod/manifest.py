@@ -12,6 +12,8 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta, Struct
 
 from pod.entries import Mode
+from pod.hooks.hook import TIMEOUT as HOOK_TIMEOUT, OnFailure
+from pod.hooks.payloads import HookEvent
 
 # The upper ends keep inf and slips of the keyboard out.
 Positive = Annotated[
@@ -259,6 +261,30 @@ class PruneTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens that must be saved; for less nothing is left out."""
 
 
+class HookTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A command or a Python function that is asked, or told, at an event: docs/hooks.md. Those of one event are asked in the order they stand here."""
+
+    event: Annotated[HookEvent, Meta(examples=["pre_tool_call"])]
+    """When it is called."""
+    command: Annotated[
+        Annotated[
+            tuple[PathText, ...],
+            Meta(min_length=1, description="a list of words, the program first"),
+        ]
+        | None,
+        Meta(examples=[["./guard.sh"]]),
+    ] = None
+    """The program and its arguments; no shell reads them. It runs in the manifest's folder, gets the event as JSON on stdin, and answers in JSON on stdout."""
+    python: Annotated[PythonTool | None, Meta(examples=["hooks.py:guard"])] = None
+    """In place of a command: a Python file, relative to the manifest, and a function in it. It runs inside the Pod's process."""
+    timeout: Seconds = HOOK_TIMEOUT
+    """Most seconds one call may take."""
+    on_failure: Annotated[OnFailure | None, Meta(examples=["block"])] = None
+    """What happens where it fails or takes too long: "continue" goes on as if it was not there, "block" stops what it was asked about. Unset: "continue", but "block" for pre_tool_call, which takes no other."""
+    tools: Annotated[tuple[Line, ...], Meta(examples=[["bash"]])] = ()
+    """For pre_tool_call and post_tool_call: the tools whose calls it is about. Empty: all."""
+
+
 class BranchSummaryTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of a branch when a session goes back to another point: see docs/tree.md."""
 
@@ -283,3 +309,4 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     compaction: CompactionTable = CompactionTable()
     branch_summary: BranchSummaryTable = BranchSummaryTable()
     prune: PruneTable = PruneTable()
+    hooks: tuple[HookTable, ...] = ()

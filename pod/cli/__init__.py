@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -255,6 +255,34 @@ def demo(
     return run_demo(folder, http=http, output=output, quiet=quiet)
 
 
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
+
+
 @app.command
 def check(
     file: Path | None = None,
@@ -280,8 +308,20 @@ def check(
 
 
 @app.command
-def schema() -> int:
-    """Print the manifest's JSON Schema (draft-07), for editors."""
+def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+
+    Parameters
+    ----------
+    of
+        manifest, or events: every event, request and response of the protocol.
+    """
+    if of == "events":
+        from pod.cli.streams import give
+        from pod.protocol.schema import protocol_schema
+
+        give(protocol_schema())
+        return Exit.DONE
     from pod.cli.check import print_schema
 
     return print_schema()
