@@ -48,7 +48,7 @@ from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
 from worker.keys import find_key, missing_key
-from worker.known_models import resolve
+from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
@@ -139,6 +139,9 @@ def open_pod(
         worker_permit=opened.worker_permit,
         files=files,
         tell=tell,
+        summarizers=[
+            suited(model_of(parts.manifest, id), parts.model) for id in table.models
+        ],
         hooks=hooks,
     )
     return Pod(

@@ -34,7 +34,7 @@ def split_command(text: str) -> Command:
     backtick make it unclear even in single quotes, since some builtins
     (``test -v``, ``let``) evaluate their arguments once more.
     """
-    text = text.strip()
+    text = text.strip(_BLANKS)
     if len(text) > MOST_CHARACTERS:
         return Command(text, (text,), is_unclear=True)
     plain = _HARMLESS.sub(" ", text)
@@ -74,6 +74,8 @@ def _parts(text: str) -> list[str] | None:
     return None if quote else parts
 
 
+_BLANKS = " \t\n"
+"""What bash takes for blanks; Python strips more."""
 _SEPARATORS = ";&|\n()"
 _BEFORE_COMMENT = " \t" + _SEPARATORS
 
@@ -96,7 +98,7 @@ def _pieces(text: str) -> tuple[str, ...]:
 
 
 def _stripped(parts: list[str]) -> tuple[str, ...]:
-    return tuple(stripped for part in parts if (stripped := part.strip()))
+    return tuple(stripped for part in parts if (stripped := part.strip(_BLANKS)))
 
 
 # Possessive, or a value of many quotes would be tried in every way there is.

@@ -96,6 +96,7 @@ WORDS = (
 @example("x # '\nevil\n'")
 @example('"\\";evil;"')
 @example(" 2>&1\revil")
+@example("evil 2>&1\x0b")
 @example("\\2>&1\x0bevil")
 @settings(max_examples=400, deadline=None)
 def test_what_a_pattern_allows_makes_bash_run_nothing_else(
