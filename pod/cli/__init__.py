@@ -187,6 +187,10 @@ def compact(
             help="Show what would be done: no model is asked, nothing is written.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+    ] = None,
     refresh_prompt: Annotated[
         bool,
         Parameter(
@@ -216,7 +220,9 @@ def compact(
         refresh_prompt=refresh_prompt,
         quiet=quiet,
     )
-    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+    return run_compact(
+        options, instructions=instructions, mode=mode, is_dry=dry_run, at=at
+    )
 
 
 @app.command
@@ -247,6 +253,34 @@ def demo(
     from pod.cli.demo import run_demo
 
     return run_demo(folder, http=http, output=output, quiet=quiet)
+
+
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
 
 
 @app.command
