@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
-from pod.compaction.opening import open_watch
 from pod.errors import SetupError
 from pod.live import Doors, LivePod
 from pod.pod import Pod, Switched
@@ -22,7 +21,7 @@ from pod.setup import (
     open_pod,
     refuse_limits,
     scripted_policy,
-    worker_model_of,
+    watch_over,
 )
 from worker.client import Client
 from worker.loop import Setup
@@ -86,23 +85,19 @@ def switched(
             )
     setup = setup_for(opened.setup, model)
     refuse_limits(parts, setup)
-    watch_over = partial(
-        open_watch,
-        manifest,
+    old = pod.setup
+    watching = partial(
+        watch_over,
+        parts,
+        opened,
         pod.session,
         setup,
-        scope=opened.scope,
         files=pod.files,
         tell=tell,
         hooks=pod.hooks,
         maintenance=pod.watch.maintenance,
     )
-    old = pod.setup
-    return Switched(
-        setup=setup,
-        watch=watch_over(worker_model=worker_model_of(manifest, setup)),
-        before=watch_over(worker_model=worker_model_of(manifest, old), asked=old),
-    )
+    return Switched(setup=setup, watch=watching(), before=watching(asked=old))
 
 
 def setup_for(setup: Setup, model: Model) -> Setup:

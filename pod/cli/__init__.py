@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from pod.cli.options import Mode, Options, OutputFormat
+from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -126,6 +126,29 @@ def run(
     timeout: Annotated[
         str | None, Parameter(help="Longest time for the run: 90, 90s, 30m, 2h.")
     ] = None,
+    permission_mode: Annotated[
+        PermissionMode | None,
+        Parameter(
+            help="plan: only look; acceptEdits: ask for all but file tools;"
+            " dontAsk: deny instead of asking; bypassPermissions: allow instead."
+        ),
+    ] = None,
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--allowed-tools", "--allowedTools"],
+            negative=(),
+            help='Only these calls: "Read, Bash(git *)". What no rule allows is denied.',
+        ),
+    ] = (),
+    disallowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--disallowed-tools", "--disallowedTools"],
+            negative=(),
+            help='Never these calls, whatever else is allowed: "Bash(rm *)".',
+        ),
+    ] = (),
     quiet: Quiet = False,
 ) -> int:
     """Run one prompt to its end.
@@ -146,12 +169,17 @@ def run(
         "limits.max_total_tokens": max_total_tokens,
         "limits.max_budget_usd": max_budget_usd,
         "limits.timeout": seconds,
+        "permissions.mode": permission_mode,
+    }
+    tools = {
+        "permissions.allowed_tools": allowed_tools,
+        "permissions.disallowed_tools": disallowed_tools,
     }
     return run_prompt(
         Options(
             prompt=prompt,
             manifest=manifest,
-            settings=settings + _overrides(flags),
+            settings=settings + _overrides(flags) + _tool_lists(tools),
             cd=cd,
             resume=resume,
             newest=continue_,
@@ -187,6 +215,10 @@ def compact(
             help="Show what would be done: no model is asked, nothing is written.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+    ] = None,
     refresh_prompt: Annotated[
         bool,
         Parameter(
@@ -216,7 +248,9 @@ def compact(
         refresh_prompt=refresh_prompt,
         quiet=quiet,
     )
-    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+    return run_compact(
+        options, instructions=instructions, mode=mode, is_dry=dry_run, at=at
+    )
 
 
 @app.command
@@ -249,6 +283,34 @@ def demo(
     return run_demo(folder, http=http, output=output, quiet=quiet)
 
 
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
+
+
 @app.command
 def check(
     file: Path | None = None,
@@ -274,8 +336,20 @@ def check(
 
 
 @app.command
-def schema() -> int:
-    """Print the manifest's JSON Schema (draft-07), for editors."""
+def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+
+    Parameters
+    ----------
+    of
+        manifest, or events: every event, request and response of the protocol.
+    """
+    if of == "events":
+        from pod.cli.streams import give
+        from pod.protocol.schema import protocol_schema
+
+        give(protocol_schema())
+        return Exit.DONE
     from pod.cli.check import print_schema
 
     return print_schema()
@@ -440,4 +514,16 @@ def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:
         f"{key}={quoted(value) if isinstance(value, str) else value}"
         for key, value in flags.items()
         if value is not None
+    )
+
+
+def _tool_lists(flags: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Write flags that list tools as settings; one flag may name several."""
+    from pod.permissions.rulebook import split_tools
+    from pod.toml_text import toml_value
+
+    return tuple(
+        f"{key}={toml_value(tuple(tool for text in texts for tool in split_tools(text)))}"
+        for key, texts in flags.items()
+        if texts
     )

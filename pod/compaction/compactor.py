@@ -45,13 +45,14 @@ from worker.compact.task import (
     KnownFile,
     Mark,
 )
+from worker.compact.writer import Means
 from worker.events import Live, Warning
 from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
-from worker.permit import in_turn
+from worker.permit import Permit, allow_all, in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -61,7 +62,8 @@ class Compactor:
     """Compacts one session, one compaction at a time.
 
     *tell* hears how far it is; *occupancy* is the session's, and is reset when
-    the history becomes another.
+    the history becomes another. *summarizers* are the models that "summarize"
+    asks, in order; without any it is *worker_model*.
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class Compactor:
         *,
         scope: Scope,
         worker_model: Model,
+        worker_permit: Permit = allow_all,
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
         maintenance: Maintenance | None = None,
         hooks: Hooks | None = None,
+        summarizers: Sequence[Model] = (),
     ) -> None:
         self.session = session
         self.hooks = Hooks() if hooks is None else hooks
@@ -85,7 +89,9 @@ class Compactor:
         self.occupancy = occupancy
         self.tell = tell
         self._scope = scope
-        self._worker_model = worker_model
+        self.worker_model = worker_model
+        self.summarizers = summarizers or (worker_model,)
+        self._worker_permit = worker_permit
         self._files = files
         self.maintenance = maintenance or Maintenance()
         self._aborting = trio.CancelScope()
@@ -303,7 +309,7 @@ class Compactor:
         hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
-            model=self._worker_model,
+            model=self.worker_model,
             scope=self._scope,
             counter=setup.counter,
             count=self.count,
@@ -318,7 +324,18 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
-            permit=in_turn(hooks.permit, setup.toolbox.permit),
+            permit=in_turn(self._worker_permit, hooks.permit),
+        )
+
+    def means(self, spent: Spent) -> Means:
+        """Return what "summarize" asks with; *spent* is the run's so far."""
+        setup = self.setup
+        return Means(
+            client=setup.client,
+            retry=setup.retry,
+            jitter=setup.jitter,
+            price=setup.price,
+            limits=_what_is_left(setup.limits, spent),
         )
 
     @contextmanager
