@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
@@ -189,6 +189,10 @@ def compact(
             help="Show what would be done: no model is asked, nothing is written.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+    ] = None,
     refresh_prompt: Annotated[
         bool,
         Parameter(
@@ -218,7 +222,9 @@ def compact(
         refresh_prompt=refresh_prompt,
         quiet=quiet,
     )
-    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+    return run_compact(
+        options, instructions=instructions, mode=mode, is_dry=dry_run, at=at
+    )
 
 
 @app.command
@@ -251,6 +257,34 @@ def demo(
     return run_demo(folder, http=http, output=output, quiet=quiet)
 
 
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
+
+
 @app.command
 def check(
     file: Path | None = None,
@@ -276,8 +310,20 @@ def check(
 
 
 @app.command
-def schema() -> int:
-    """Print the manifest's JSON Schema (draft-07), for editors."""
+def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+
+    Parameters
+    ----------
+    of
+        manifest, or events: every event, request and response of the protocol.
+    """
+    if of == "events":
+        from pod.cli.streams import give
+        from pod.protocol.schema import protocol_schema
+
+        give(protocol_schema())
+        return Exit.DONE
     from pod.cli.check import print_schema
 
     return print_schema()

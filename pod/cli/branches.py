@@ -17,14 +17,16 @@ from pod.cli.folder import working_folder
 from pod.cli.streams import kept_for_results, say, write_result
 from pod.entries import Label
 from pod.errors import SessionDamaged
-from pod.events import NavigateStart
+from pod.events import HookFailed, NavigateStart
 from pod.exits import Exit
+from pod.hooks.hook import Hook
 from pod.hooks.hooks import Hooks
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, load
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
 from pod.session import Session
-from pod.setup import assemble
+from pod.setup import assemble, model_of, refuse_errors
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line
@@ -77,9 +79,9 @@ async def go_loaded(
         target = find_entry(session.tree, asked.entry)
         # Asked before a model is opened: what is not there needs no key.
         destination(session.tree, target)
-        async with _summarizer(loaded, cwd, session, asked, wants, open_client) as it:
+        async with _means(loaded, cwd, session, asked, wants, open_client) as means:
             found, signal = await _stoppable(
-                session, target, asked, label=label, summarizer=it
+                session, target, asked, label=label, means=means
             )
         if found.cancelled:
             say(f"pod: {found.message}; {session.id} stands where it stood")
@@ -87,18 +89,31 @@ async def go_loaded(
         return _give(stdout, session, found, asked)
 
 
+class _Means(Struct, frozen=True):
+    """Who has a say in a navigation, and who summarises, where that is wanted."""
+
+    hooks: tuple[Hook, ...]
+    summarizer: Summarizer | None = None
+
+
 @asynccontextmanager
-async def _summarizer(
+async def _means(
     loaded: Loaded,
     cwd: Path,
     session: Session,
     asked: Asked,
     wants: bool,
     open_client: OpenClient | None,
-) -> AsyncIterator[Summarizer | None]:
-    """Open a model to summarise with, where one is wanted."""
+) -> AsyncIterator[_Means]:
+    """Open what a navigation takes: a model only where a summary is wanted.
+
+    Hooks are only opened from a manifest that the check has nothing against.
+    """
     if not wants:
-        yield None
+        if loaded.manifest.hooks:
+            store, model = Store(loaded.session_dir), model_of(loaded.manifest)
+            refuse_errors(loaded, cwd, store, model)
+        yield _Means(open_hooks(loaded, cwd))
         return
 
     def told(event: Live) -> None:
@@ -107,7 +122,8 @@ async def _summarizer(
 
     parts = assemble(loaded, cwd, open_client)
     async with parts.opened(session) as opened:
-        yield open_summarizer(parts.manifest, opened.setup, listen=told)
+        summarizer = open_summarizer(parts.manifest, opened.setup, listen=told)
+        yield _Means(opened.hooks, summarizer)
 
 
 async def _stoppable(
@@ -116,7 +132,7 @@ async def _stoppable(
     asked: Asked,
     *,
     label: str,
-    summarizer: Summarizer | None,
+    means: _Means,
 ) -> tuple[Navigation, int | None]:
     """Navigate, unless a signal stops it: then return which one, too."""
     abort = trio.CancelScope()
@@ -128,6 +144,9 @@ async def _stoppable(
         elif event.summarize and not asked.quiet:
             entries = "1 entry" if event.entries == 1 else f"{event.entries:,} entries"
             say(f"pod: summarising the branch that is left ({entries})")
+
+    def failed(event: HookFailed) -> None:
+        say(f"pod: the {event.event} hook {event.hook} failed: {event.message}")
 
     async def watch(task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(SIGINT, SIGTERM) as signals:
@@ -141,12 +160,12 @@ async def _stoppable(
         found = await navigate(
             session,
             target,
-            summarize=summarizer is not None,
+            summarize=means.summarizer is not None,
             instructions=asked.instructions,
             replace_instructions=asked.replace_instructions,
             label=label,
-            hooks=Hooks(),
-            summarizer=summarizer,
+            hooks=Hooks(means.hooks, tell=failed),
+            summarizer=means.summarizer,
             tell=told,
             abort=abort,
         )

@@ -33,15 +33,19 @@ from pod.entries import (
 )
 from pod.events import (
     PROTOCOL,
+    Closing,
     CompactDone,
     CompactFailed,
     CompactProgress,
     CompactSkipped,
     CompactStart,
+    Context,
+    Dropped,
     Event,
     HookFailed,
     Init,
     NavigateStart,
+    Status,
     ToolInfo,
     line,
 )
@@ -126,6 +130,22 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
         ),
     ),
     (
+        Context(
+            tokens=52_000,
+            estimate=None,
+            post_run_threshold=80_000,
+            turn_threshold=90_000,
+            window=200_000,
+        ),
+        (
+            '"context","tokens":52000,"estimate":null,"post_run_threshold":80000,'
+            '"turn_threshold":90000,"window":200000}'
+        ),
+    ),
+    (Status(state="paused"), '"status","state":"paused"}'),
+    (Closing(reason="shutdown"), '"closing","reason":"shutdown"}'),
+    (Dropped(message="slow"), '"dropped","message":"slow"}'),
+    (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
         (
             '"request_start","request":1,"model":"m","items":2,"max_tokens":3,'
@@ -202,7 +222,7 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         RunEnd(outcome="finished", reason="done", exit_code=0, text="hi"),
         (
             f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
-            '"text":"hi","interrupted":false,"message":"","requests":0,'
+            '"interrupted":false,"message":"","text":"hi","requests":0,'
             '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"permission_denials":[]}'
         ),
     ),

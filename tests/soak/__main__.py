@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tests.soak.disks import fail_disks
 from tests.soak.kills import kill
+from tests.soak.lines import spoil_lines
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -17,6 +18,8 @@ def main(arguments: Sequence[str]) -> int:
     kills.add_argument("--points", type=int, default=10_000)
     disks = commands.add_parser("disks", help="sessions on disks that fail")
     disks.add_argument("--stories", type=int, default=1_000)
+    lines = commands.add_parser("lines", help="answers that come over a bad line")
+    lines.add_argument("--stories", type=int, default=1_000)
     given = parser.parse_args(arguments)
     say(f"seed {given.seed}")
     match given.command:
@@ -24,6 +27,10 @@ def main(arguments: Sequence[str]) -> int:
             found = kill(given.points, given.seed)
             wrong = found.wrong
             say(str(found))
+        case "lines":
+            spoiled = spoil_lines(given.stories, given.seed)
+            wrong = spoiled.wrong
+            say(str(spoiled))
         case _:
             failed = fail_disks(given.stories, given.seed)
             wrong = failed.wrong

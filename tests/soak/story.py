@@ -1,5 +1,6 @@
 """What happens in one session: runs, steering, compactions, navigation; by a seed."""
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -14,8 +15,12 @@ from pod.session import Session
 from tests.instruments import CancelAt
 from tests.pod.compaction.pods import TABLE, FillingPod
 from tests.soak.traced import TracedDisk
+from tests.soak.wire import BadLine
 from tests.worker.compact import policies
 from tools.base import Call, ToolOutput
+from worker.client import Client
+from worker.limits import Limits
+from worker.retry import RetryPolicy
 
 TABLE_OF_STORIES = replace(
     TABLE,
@@ -30,6 +35,7 @@ TABLE_OF_STORIES = replace(
 """So small that three results of 800 tokens fill it."""
 
 WORKERS = ("careful", "careful", "careful", "empty", "lazy", "truncating")
+MOST_REQUESTS = 60
 MOST_STEPS = 600
 """Steps of trio's within which a story's run is cancelled, if it is."""
 
@@ -37,15 +43,19 @@ MOST_STEPS = 600
 class StoryPod(FillingPod):
     """A Pod whose disk is traced; now and then a tool call is followed by input."""
 
-    def __init__(self, path: Path, disk: Disk, random: Random) -> None:
+    def __init__(self, path: Path, disk: Disk, random: Random, bad_line: float) -> None:
         self._random = random
         self._disk = disk
+        self.lines: list[BadLine] = []
         super().__init__(
             path,
             calls=random.randint(1, 9),
             size=lambda number: random.randint(10, 1_200),
             worker=policies.ALL[random.choice(WORKERS)](),
             table=TABLE_OF_STORIES,
+            limits=Limits(max_requests=MOST_REQUESTS),
+            retry=RetryPolicy(base=0.000_1, cap=0.000_1),
+            wrap=lambda client: self._spoiled(client, bad_line),
             open_session=self._open,
         )
         self.session.on_entry = self._heard
@@ -54,6 +64,10 @@ class StoryPod(FillingPod):
         if path.exists():
             return Session.open(path, disk=self._disk, random=self._random)
         return Session.create(path, header, disk=self._disk, random=self._random)
+
+    def _spoiled(self, client: Client, rate: float) -> Client:
+        self.lines.append(BadLine(client, self._random, rate))
+        return self.lines[-1]
 
     def _heard(self, entry: Known) -> None:
         self.told.append(entry)
@@ -69,13 +83,17 @@ class StoryPod(FillingPod):
         return output
 
 
-async def story(path: Path, disk: Disk, random: Random) -> None:
+async def story(
+    path: Path, disk: Disk, random: Random, bad_line: float = 0.0
+) -> Counter[str]:
     """Let things happen to one session, in one process after the other.
 
-    Raises LogFailed where the disk does not take it.
+    *bad_line* is the part of the answers that are spoiled on their way; returns
+    how many were, by kind. Raises LogFailed where the disk does not take it.
     """
+    spoiled: Counter[str] = Counter()
     for process in range(random.randint(1, 3)):
-        pod = StoryPod(path, disk, random)
+        pod = StoryPod(path, disk, random, bad_line)
         try:
             if process == 0:
                 await _run(pod, random)
@@ -83,6 +101,8 @@ async def story(path: Path, disk: Disk, random: Random) -> None:
                 await _chapter(pod, random)
         finally:
             pod.close()
+        spoiled += sum((line.spoiled for line in pod.lines), Counter())
+    return spoiled
 
 
 async def _chapter(pod: StoryPod, random: Random) -> None:

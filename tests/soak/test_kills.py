@@ -12,12 +12,14 @@ from pod.log import read_log
 from tests.soak.disks import fail_disks
 from tests.soak.images import killed, moments, powerless
 from tests.soak.kills import kill
+from tests.soak.lines import spoil_lines
 from tests.soak.promises import broken
 from tests.soak.story import story
 from tests.soak.traced import Told, TracedDisk, Wrote
 
 POINTS = 500
 STORIES = 60
+LINES = 20
 
 
 def new_seed() -> int:
@@ -37,6 +39,13 @@ def test_a_session_on_a_disk_that_fails_loses_nothing_and_goes_on() -> None:
 
     assert found.wrong == []
     assert found.failures.total() > STORIES / 4
+
+
+def test_answers_over_a_bad_line_leave_sessions_whole() -> None:
+    found = spoil_lines(LINES, new_seed())
+
+    assert found.wrong == []
+    assert found.spoiled.total() > LINES
 
 
 def told_story(path: Path, seed: int) -> TracedDisk:

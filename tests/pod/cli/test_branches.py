@@ -429,3 +429,50 @@ async def test_the_summary_is_what_the_model_said(
     assert isinstance(entry, BranchSummary)
     assert entry.summary == "## Goal\nNone."
     assert log.tree.labels[entry.id].label == "tried"
+
+
+def hooked(folder: Path, event: str, said: str) -> tuple[str, ...]:
+    """Return what puts a command in place that says *said* at *event*."""
+    place = folder.parent / "hooks"
+    place.mkdir()
+    (place / "pod.toml").write_text(
+        f'[[hooks]]\nevent = "{event}"\ncommand = ["sh", "-c", \'echo "$0"\', {said!r}]\n'
+    )
+    return ("-m", str(place / "pod.toml"))
+
+
+@pytest.mark.parametrize("summarize", [False, True])
+def test_a_hook_of_the_manifest_can_veto(
+    log: Log, folder: Path, capfd: Out, summarize: bool
+) -> None:
+    veto = '{"cancel":true,"message":"not on a Friday"}'
+    manifest = hooked(folder, "session_before_tree", veto)
+    flags = ("--summarize", *SCRIPTED) if summarize else ()
+
+    code = main(["session", "goto", ID, log.a1, *flags, *manifest])
+
+    assert code == Exit.BLOCKED
+    assert f"pod: not on a Friday; {ID} stands where it stood" in capfd.readouterr().err
+    assert log.tree.leaf == log.end2
+
+
+def test_a_hook_of_the_manifest_can_write_the_summary(log: Log, folder: Path) -> None:
+    summary = '{"summary":{"text":"By hand."}}'
+    manifest = hooked(folder, "session_before_tree", summary)
+
+    main(["session", "goto", ID, log.a1, "--summarize", *SCRIPTED, *manifest])
+
+    entry = log.entries[-1]
+    assert isinstance(entry, BranchSummary)
+    assert (entry.summary, entry.from_hook) == ("By hand.", True)
+
+
+def test_a_hook_that_fails_is_told_and_the_session_goes_there(
+    log: Log, folder: Path, capfd: Out
+) -> None:
+    manifest = hooked(folder, "session_before_tree", "nonsense")
+
+    assert main(["session", "goto", ID, log.a1, *manifest]) == Exit.DONE
+
+    assert "the session_before_tree hook" in capfd.readouterr().err
+    assert log.tree.leaf == log.a1

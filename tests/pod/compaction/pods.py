@@ -33,6 +33,7 @@ from worker.client import Client
 from worker.limits import Limits
 from worker.model import Model
 from worker.policy import Decide, Policy, Reply, Route, call, say
+from worker.retry import RetryPolicy
 from worker.scripted import ScriptedClient
 from worker.usage import Usage
 from worker.wire import Cache
@@ -40,6 +41,7 @@ from worker.wire import Cache
 WINDOW = 60_000
 MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
 TABLE = CompactionTable(
+    order=("worker", "mechanical"),
     compact_threshold=20_000,
     retained_tokens=2_000,
     auto_read_budget=1_000,
@@ -113,6 +115,7 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008  frozen
         open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
         self.path = path
@@ -139,6 +142,7 @@ class FillingPod:
             setup,
             system=system,
             cache=cache,
+            retry=retry,
             counter=Quarter(),
             toolbox=replace(
                 setup.toolbox,
