@@ -32,6 +32,8 @@ from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.open_tools import open_scope, open_tools
 from pod.path_text import path_text
+from pod.permissions.permit import Approver, Permissions, for_compact_worker
+from pod.permissions.rulebook import rulebook_of
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from pod.store import Store
@@ -50,6 +52,7 @@ from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
+from worker.permit import Permit, allow_all
 from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
 from worker.tokens import count_tool, factor_for, tool_bytes
@@ -79,17 +82,27 @@ class Parts(Struct, frozen=True):
         return Bounds(timeout=self.manifest.limits.timeout)
 
     @asynccontextmanager
-    async def opened(self, session: Session) -> AsyncIterator["Opened"]:
+    async def opened(
+        self, session: Session, *, approver: Approver | None = None
+    ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
 
-        Raises SetupError for a tool that cannot be had.
+        *approver* is asked about calls that somebody has to allow; without one
+        they are denied. Raises SetupError for a tool that cannot be had.
         """
         with open_scope(self.loaded, self.cwd, session.files) as scope:
             tools = open_tools(self.loaded, self.cwd, scope)
             hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
-                yield Opened(_setup(self, client, tools, session), scope, hooks)
+                permissions = Permissions(
+                    rulebook=rulebook_of(self.manifest.permissions),
+                    cwd=scope.cwd,
+                    effects={tool.name: tool.has_effects for tool in tools},
+                    approver=approver,
+                )
+                setup = _setup(self, client, tools, session, permit=permissions)
+                yield Opened(setup, scope, hooks, for_compact_worker(permissions))
 
 
 class Opened(Struct, frozen=True):
@@ -98,6 +111,8 @@ class Opened(Struct, frozen=True):
     setup: Setup
     scope: Scope
     hooks: tuple[Hook, ...] = ()
+    worker_permit: Permit = allow_all
+    """Which calls of compact workers may run."""
 
 
 def open_pod(
@@ -121,6 +136,7 @@ def open_pod(
         opened.setup,
         scope=opened.scope,
         worker_model=worker_model,
+        worker_permit=opened.worker_permit,
         files=files,
         tell=tell,
         summarizers=[
@@ -300,6 +316,8 @@ def _setup(
     client: Client,
     tools: Sequence[Tool],
     session: Session,
+    *,
+    permit: Permit,
 ) -> Setup:
     manifest = parts.manifest
     counter = O200k()
@@ -325,6 +343,7 @@ def _setup(
                 count=lambda text: ceil(counter.count(text) * factor),
             ),
             seconds=manifest.tools.timeout,
+            permit=permit,
         ),
         cache=Cache(enabled=manifest.cache.enabled, ttl=manifest.cache.ttl),
         retry=RetryPolicy(

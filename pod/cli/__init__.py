@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from pod.cli.options import Mode, Options, OutputFormat
+from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -128,6 +128,29 @@ def run(
     timeout: Annotated[
         str | None, Parameter(help="Longest time for the run: 90, 90s, 30m, 2h.")
     ] = None,
+    permission_mode: Annotated[
+        PermissionMode | None,
+        Parameter(
+            help="plan: only look; acceptEdits: ask for all but file tools;"
+            " dontAsk: deny instead of asking; bypassPermissions: allow instead."
+        ),
+    ] = None,
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--allowed-tools", "--allowedTools"],
+            negative=(),
+            help='Only these calls: "Read, Bash(git *)". What no rule allows is denied.',
+        ),
+    ] = (),
+    disallowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--disallowed-tools", "--disallowedTools"],
+            negative=(),
+            help='Never these calls, whatever else is allowed: "Bash(rm *)".',
+        ),
+    ] = (),
     quiet: Quiet = False,
 ) -> int:
     """Run one prompt to its end.
@@ -148,12 +171,17 @@ def run(
         "limits.max_total_tokens": max_total_tokens,
         "limits.max_budget_usd": max_budget_usd,
         "limits.timeout": seconds,
+        "permissions.mode": permission_mode,
+    }
+    tools = {
+        "permissions.allowed_tools": allowed_tools,
+        "permissions.disallowed_tools": disallowed_tools,
     }
     return run_prompt(
         Options(
             prompt=prompt,
             manifest=manifest,
-            settings=settings + _overrides(flags),
+            settings=settings + _overrides(flags) + _tool_lists(tools),
             cd=cd,
             resume=resume,
             newest=continue_,
@@ -632,4 +660,16 @@ def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:
         f"{key}={quoted(value) if isinstance(value, str) else value}"
         for key, value in flags.items()
         if value is not None
+    )
+
+
+def _tool_lists(flags: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Write flags that list tools as settings; one flag may name several."""
+    from pod.permissions.rulebook import split_tools
+    from pod.toml_text import toml_value
+
+    return tuple(
+        f"{key}={toml_value(tuple(tool for text in texts for tool in split_tools(text)))}"
+        for key, texts in flags.items()
+        if texts
     )

@@ -50,7 +50,7 @@ from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
-from worker.permit import in_turn
+from worker.permit import Permit, allow_all, in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -72,6 +72,7 @@ class Compactor:
         *,
         scope: Scope,
         worker_model: Model,
+        worker_permit: Permit = allow_all,
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
@@ -87,6 +88,7 @@ class Compactor:
         self._scope = scope
         self.worker_model = worker_model
         self.summarizers = summarizers or (worker_model,)
+        self._worker_permit = worker_permit
         self._files = files
         self._lock = trio.Lock()
 
@@ -284,7 +286,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
-            permit=in_turn(hooks.permit, setup.toolbox.permit),
+            permit=in_turn(self._worker_permit, hooks.permit),
         )
 
     def means(self, spent: Spent) -> Means:

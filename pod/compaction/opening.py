@@ -20,6 +20,7 @@ from worker.items import ToolResult
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import Permit, allow_all
 
 
 def open_watch(
@@ -29,6 +30,7 @@ def open_watch(
     *,
     scope: Scope,
     worker_model: Model,
+    worker_permit: Permit = allow_all,
     files: FilesInUse,
     tell: Tell,
     summarizers: Sequence[Model] = (),
@@ -46,6 +48,7 @@ def open_watch(
         settings_of(manifest),
         scope=scope,
         worker_model=worker_model,
+        worker_permit=worker_permit,
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
