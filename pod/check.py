@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pod.compaction.limits import budgets_of, thresholds_of
+from pod.compaction.limits import budgets_of, mode_of, thresholds_of
 from pod.compaction.thresholds import admission_problem, low_water_problem
 from pod.hooks.hook import on_failure_problem, tools_problem
 from pod.key_text import label
@@ -250,6 +250,15 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
     table, model, window = manifest.compaction, manifest.model, facts.window
     for name in _repeated(table.order):
         yield _error("compaction.order", f"{quoted(name)} is listed twice")
+    asked = {mode_of(table), *table.order}
+    if "remote" in asked and table.remote_endpoint is None:
+        key = "mode" if table.mode == "remote" else "order"
+        yield _error(
+            f"compaction.{key}",
+            'there is "remote" in it, but no remote_endpoint is set',
+        )
+    for name in _repeated(table.models):
+        yield _error("compaction.models", f"{quoted(name)} is listed twice")
     if table.summary_target > table.summary_cap:
         yield _error(
             "compaction.summary_target",
