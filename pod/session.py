@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from pod.branches import destination
 from pod.clock import now
-from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.breaker import Breaker, Breakers, breakers_after, breakers_of
 from pod.compaction.thrash import Thrash, thrash_of
-from pod.context import State, pending_inputs, state
+from pod.context import State, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
@@ -80,11 +80,10 @@ class Session:
         self._random = random or Random()
         self._view = View()
         self._revision = 0
-        self.breaker = Breaker()
-        """The compact worker's circuit breaker, as the path to the leaf left it."""
+        self.breakers: Breakers = breakers_of(())
+        """The circuit breakers, as the path to the leaf left them."""
         self.thrash = Thrash()
         """How closely compactions follow each other on the path to the leaf."""
-        self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
     @classmethod
@@ -200,9 +199,14 @@ class Session:
         return self._view.problems
 
     @property
+    def breaker(self) -> Breaker:
+        """The compact worker's circuit breaker."""
+        return self.breakers["worker"]
+
+    @property
     def pending_inputs(self) -> list[InputEntry]:
-        """Inputs that were accepted and are in the history of no branch yet."""
-        return list(self._pending.values())
+        """Inputs that were accepted, are in the history of no branch yet, and wait."""
+        return list(self.tree.waiting.values())
 
     @property
     def state(self) -> State:
@@ -340,17 +344,11 @@ class Session:
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
                 self.run = None
-            elif isinstance(entry, InputEntry):
-                if entry.input not in self.tree.delivered:
-                    self._pending[entry.input] = entry
-            elif isinstance(entry, DeliveredEntry):
-                for input in entry.inputs:
-                    self._pending.pop(input, None)
         for entry in entries:
             self.on_entry(entry)
 
     def _see(self, entry: Known) -> None:
-        self.breaker = self.breaker.after(entry)
+        self.breakers = breakers_after(self.breakers, (entry,))
         self.thrash = self.thrash.after(entry)
         before = self._view.items
         self._view.add(entry)
@@ -362,14 +360,9 @@ class Session:
     def _rebuild(self) -> None:
         path = self.path_entries()
         self._view = View(path)
-        self.breaker, self.thrash = breaker_of(path), thrash_of(path)
+        self.breakers, self.thrash = breakers_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
-        self._pending = {
-            entry.input: entry
-            for entry in pending_inputs(path)
-            if entry.input not in self.tree.delivered
-        }
 
     def _forget(self) -> None:
         """Let go of what the latest compaction replaced; the log keeps it."""
