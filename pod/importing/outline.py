@@ -114,8 +114,10 @@ def outline(record: Record, where: Where) -> Outline:
             return made("answer", key=key, calls=calls, signed=signed)
         case Result(call=call, text=text):
             return made("result", target=call, size=len(text))
-        case Told() | Summarised():
+        case Told():
             return made("told")
+        case Summarised(from_id=left):
+            return made("told", target=left)
         case Compacted(first_kept=first, tokens_before=tokens):
             return made("compacted", target=first, size=tokens)
         case Cleared(calls=cleared):

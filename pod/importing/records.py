@@ -114,6 +114,8 @@ class Answer(Base, frozen=True, kw_only=True):
     usage: Usage | None = None
     context: int | None = None
     cost: float | None = None
+    is_counted: bool = False
+    """Whether a usage entry of Pod's own says what it used."""
 
 
 class Result(Base, frozen=True, kw_only=True):
