@@ -29,6 +29,9 @@ from pod.entries import (
 HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
 """Kinds that are never let go of: small, and state() and the breaker need them."""
 
+_LED_IN = (InputEntry, DeliveredEntry, RunStart, *ASIDE)
+"""Kinds that a message brings along, or that lie beside the path before it."""
+
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
 """Reads entries again, by their ids. Raises LogFailed."""
 
@@ -200,7 +203,7 @@ class Tree:
         that only began for it, goes with it. Raises KeyError.
         """
         path = self.path(id)[:-1]
-        while path and isinstance(path[-1], InputEntry | DeliveredEntry | RunStart):
+        while path and isinstance(path[-1], _LED_IN):
             path.pop()
         return path[-1].id if path else None
 
