@@ -4,13 +4,25 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pod.entries import ASIDE, AnyEntry, CustomMessage, ItemEntry
+from pod.entries import (
+    ASIDE,
+    AnyEntry,
+    CustomMessage,
+    DeliveredEntry,
+    InputEntry,
+    ItemEntry,
+    RunStart,
+)
 from pod.errors import AmbiguousEntry, EntryNotFound
 from pod.tree import Tree
 from worker.items import UserText
 
 ROOT = "root"
 """What people call the place before the first entry."""
+
+LED_IN = (InputEntry, DeliveredEntry, RunStart)
+"""Kinds that only led in to a message: the input that was accepted for it, the run
+that began for it. They go with it."""
 
 
 class Destination(Struct, frozen=True):
@@ -50,14 +62,24 @@ def destination(tree: Tree, target: str | None) -> Destination:
     path = [e for e in tree.path(target) if not isinstance(e, ASIDE)]
     if not path:
         return Destination(None)
-    entry = path[-1]
+    entry = path.pop()
+    text = _given_text(entry)
+    if text is None:
+        return Destination(entry.id, "", entry.id)
+    while path and isinstance(path[-1], LED_IN):
+        path.pop()
+    return Destination(path[-1].id if path else None, text, entry.id)
+
+
+def _given_text(entry: AnyEntry) -> str | None:
+    """Return the text that somebody gave and may change, None for anything else."""
     match entry:
         case ItemEntry(item=UserText(text=text, synthetic=False)):
-            return Destination(tree.before(entry.id), text, entry.id)
+            return text
         case CustomMessage(text=text):
-            return Destination(tree.before(entry.id), text, entry.id)
+            return text
         case _:
-            return Destination(entry.id, "", entry.id)
+            return None
 
 
 def left_behind(tree: Tree, old: str | None, new: str | None) -> LeftBehind:

@@ -29,9 +29,6 @@ from pod.entries import (
 HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
 """Kinds that are never let go of: small, and state() and the breaker need them."""
 
-_LED_IN = (InputEntry, DeliveredEntry, RunStart, *ASIDE)
-"""Kinds that a message brings along, or that lie beside the path before it."""
-
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
 """Reads entries again, by their ids. Raises LogFailed."""
 
@@ -195,17 +192,6 @@ class Tree:
         missing = {node.id for node in nodes if isinstance(node, Stub)}
         read = self._load(missing) if missing and self._load else {}
         return [read[node.id] if isinstance(node, Stub) else node for node in nodes]
-
-    def before(self, id: str) -> str | None:
-        """Return the leaf that leaves this entry out, and what led in to it.
-
-        That is its parent; but an input that was only accepted for it, or a run
-        that only began for it, goes with it. Raises KeyError.
-        """
-        path = self.path(id)[:-1]
-        while path and isinstance(path[-1], _LED_IN):
-            path.pop()
-        return path[-1].id if path else None
 
 
 def fork(
