@@ -13,6 +13,7 @@ from pod.entries import (
     AnyEntry,
     BranchSummary,
     CustomMessage,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
@@ -25,6 +26,7 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     UsageEntry,
 )
 from pod.events import line
@@ -234,6 +236,11 @@ def entry_line(entry: AnyEntry) -> str:
                 f" {usage.output:,} out"
             )
             return f"  request: {tokens}, {entry.stop_reason}, {entry.seconds:.1f} s"
+        case HandedBack(texts=texts):
+            said = "; ".join(short_line(text, WIDTH) for text in texts)
+            return f"  handed back: {said}"
+        case TurnAbandoned():
+            return "the open turn was given up"
         case ToolStart():
             return ""
         case ModelChange():
