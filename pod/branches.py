@@ -8,21 +8,14 @@ from pod.entries import (
     ASIDE,
     AnyEntry,
     CustomMessage,
-    DeliveredEntry,
-    InputEntry,
     ItemEntry,
-    RunStart,
 )
 from pod.errors import AmbiguousEntry, EntryNotFound
-from pod.tree import Tree
+from pod.tree import Tree, before
 from worker.items import UserText
 
 ROOT = "root"
 """What people call the place before the first entry."""
-
-LED_IN = (InputEntry, DeliveredEntry, RunStart)
-"""Kinds that only led in to a message: the input that was accepted for it, the run
-that began for it. They go with it."""
 
 
 class Destination(Struct, frozen=True):
@@ -62,13 +55,11 @@ def destination(tree: Tree, target: str | None) -> Destination:
     path = [e for e in tree.path(target) if not isinstance(e, ASIDE)]
     if not path:
         return Destination(None)
-    entry = path.pop()
+    entry = path[-1]
     text = _given_text(entry)
     if text is None:
         return Destination(entry.id, "", entry.id)
-    while path and isinstance(path[-1], LED_IN):
-        path.pop()
-    return Destination(path[-1].id if path else None, text, entry.id)
+    return Destination(before(path), text, entry.id)
 
 
 def _given_text(entry: AnyEntry) -> str | None:

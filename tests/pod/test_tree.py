@@ -313,6 +313,21 @@ def test_a_fork_keeps_fields_of_later_versions() -> None:
     assert forked == [line.replace(b"e1", b"n1")]
 
 
+def test_before_a_message_lies_what_led_to_it() -> None:
+    log = chain(
+        said("a"),
+        RunEnd(outcome="finished", reason="", exit_code=0),
+        InputEntry(input="i", text="b"),
+        RunStart(model="m"),
+        said("b"),
+        DeliveredEntry(inputs=("i",)),
+        said("c"),
+    )
+    tree = Tree(log)
+
+    assert [tree.before(f"e{n}") for n in (1, 2, 5, 7)] == [None, "e1", "e2", "e5"]
+
+
 def test_a_deep_tree_needs_no_deep_stack() -> None:
     started = time.perf_counter()
     log = talk(50_000)
