@@ -411,7 +411,7 @@ def test_a_dry_run_from_an_entry_shows_the_cut_that_would_be_made_there(
     code = main([*LOOK, path.stem, "--at", at.id, *SCRIPTED])
 
     out, _ = capfd.readouterr()
-    shown = dict(re.findall(r"^(\w+(?: \w+)?) {1,8}(.*)$", out, re.MULTILINE))
+    shown = {line[:11].strip(): line[11:] for line in out.splitlines()}
     kept = _kept(items[:63])
     assert code == Exit.DONE
     assert path.read_bytes() == before
