@@ -344,7 +344,7 @@ def test_every_compaction_has_a_line_and_a_receipt(
     assert isinstance(done, Compaction)
     assert shown.count("  compaction 1 failed: too_large; ") == 1
     assert shown.count("  compaction 2 (manual): ") == 1
-    assert "breaker: closed, 1 failure of the compact worker in a row" in shown
+    assert "breaker of worker: closed, 1 failure in a row" in shown
     assert first.startswith("compaction 1 of 2: failed, ")
     assert "\nfailed     too_large: Compaction failed: " in first
     assert second.startswith("compaction 2 of 2: done, ")
