@@ -192,9 +192,9 @@ def test_each_thing_that_happens_to_the_context_has_a_line() -> None:
         "",
         f"breaker of worker: open since {AT}, 3 failures in a row",
         (
-            "compaction 2 failed: timeout; the history is as it was; 3 failures of the"
-            " compact worker in a row; it is left alone for now: Auto-compaction"
-            " failed: not done after 300 seconds"
+            "compaction 2 failed: timeout; the history is as it was; 3 failures in a row;"
+            " it is left alone for now: Auto-compaction failed: not done after 300"
+            " seconds"
         ),
         "breaker of worker: closed, 0 failures in a row",
         "pruned: 2 results left out, 30,970 tokens saved",
