@@ -1,7 +1,7 @@
 """A Pod over a session file whose context fills up, with scripted models."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
 from pathlib import Path
@@ -20,6 +20,7 @@ from pod.entries import (
     Header,
     Known,
 )
+from pod.hooks.hooks import Hook, Hooks
 from pod.manifest import CompactionTable, Manifest, PruneTable
 from pod.pod import Bounds, Pod
 from pod.session import Session
@@ -115,6 +116,7 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        hooks: Sequence[Hook] = (),
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008  frozen
         open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
@@ -154,6 +156,7 @@ class FillingPod:
                 ),
             ),
         )
+        self.hooks = Hooks(hooks, tell=self.heard)
         self.scope = Scope([path.parent], [], path.parent)
         self.files = files = files_of(self.session)
         self.watch = open_watch(
@@ -164,6 +167,7 @@ class FillingPod:
             worker_model=model,
             files=files,
             tell=self.heard,
+            hooks=self.hooks,
         )
         self.pod = Pod(
             self.session,
@@ -173,6 +177,7 @@ class FillingPod:
             settled=trio.lowlevel.checkpoint,
             watch=self.watch,
             files=files,
+            hooks=self.hooks,
         )
 
     async def _fetch(self, call: Call) -> ToolOutput:
