@@ -324,7 +324,7 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
-            permit=in_turn(hooks.permit, self._worker_permit),
+            permit=in_turn(self._worker_permit, hooks.permit),
         )
 
     def means(self, spent: Spent) -> Means:
