@@ -147,10 +147,10 @@ HOLDS = "mkfifo never; cat never & echo $! > child; "
 """Starts a child that holds stdout and never ends by itself."""
 
 
-async def wait_ended(file: Path) -> None:
-    """Wait until the process whose number is in *file* is dying, or gone."""
+async def wait_ended(pid: int) -> None:
+    """Wait until the process *pid* is dying, or gone."""
     try:
-        process = os.pidfd_open(int(file.read_text(encoding="utf-8")))
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     with trio.fail_after(LIMIT):
@@ -165,7 +165,7 @@ async def test_a_child_that_holds_the_pipe_does_not_keep_the_answer_and_is_ended
         answer = await shell(f"{HOLDS} echo '{{}}'", tmp_path)(RUN_ENDED)
 
     assert answer == b"{}\n"
-    await wait_ended(tmp_path / "child")
+    await wait_ended(int((tmp_path / "child").read_text()))
 
 
 async def test_at_its_time_limit_a_command_is_ended_with_its_children(
@@ -175,7 +175,7 @@ async def test_at_its_time_limit_a_command_is_ended_with_its_children(
         message = await denial(shell(f"{HOLDS} cat never", tmp_path), timeout=1)
 
     assert message == "no answer within 1 seconds"
-    await wait_ended(tmp_path / "child")
+    await wait_ended(int((tmp_path / "child").read_text()))
 
 
 async def test_a_cancel_ends_it_with_its_children(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_cancel_ends_it_with_its_children(tmp_path: Path) -> None:
             await trio.to_thread.run_sync((tmp_path / "begun").read_text)
             nursery.cancel_scope.cancel()
 
-    await wait_ended(tmp_path / "child")
+    await wait_ended(int((tmp_path / "child").read_text()))
     assert failures.heard == []
 
 
