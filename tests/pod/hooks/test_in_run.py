@@ -15,9 +15,15 @@ from pod.entries import (
 )
 from pod.exits import Exit
 from pod.hooks.in_run import LAST_SECONDS
-from pod.hooks.payloads import PostToolCall, PreLlmRequest, PreToolCall, RunEnded
+from pod.hooks.payloads import (
+    HookEvent,
+    PostToolCall,
+    PreLlmRequest,
+    PreToolCall,
+    RunEnded,
+)
 from tests.fakes import FakeTool, called, said
-from tests.pod.hooks.answering import Answering, hangs, hook
+from tests.pod.hooks.answering import Answering, Hanging, hangs, hook
 from tests.pod.test_pod import Case
 from tests.turns import done
 from tools.base import Call, Image, ToolOutput
@@ -397,11 +403,12 @@ async def test_a_result_is_withheld_where_a_cancel_came_before_its_hook_had_seen
     on_failure: None,
 ) -> None:
     case = Case([called("a")])
-    case.pod.hooks.append(hook("post_tool_call", hangs, on_failure=on_failure))
+    hanging = Hanging()
+    case.pod.hooks.append(hook("post_tool_call", hanging, on_failure=on_failure))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(case.pod.run, "go")
-        await trio.testing.wait_all_tasks_blocked()
+        await hanging.asked.wait()
         case.pod.stop("cancelled")
 
     contents = [result.content for result in results(case)]
@@ -418,14 +425,13 @@ async def test_a_result_is_withheld_where_a_cancel_came_before_its_hook_had_seen
 
 
 @pytest.mark.parametrize("event", ["pre_llm_request", "pre_tool_call"])
-async def test_a_cancel_while_a_hook_is_asked_ends_both(event: str) -> None:
+async def test_a_cancel_while_a_hook_is_asked_ends_both(
+    event: HookEvent,
+) -> None:
     tool = FakeTool("do", done)
     case = Case([called("a"), called("b")], tools=[tool])
-    case.pod.hooks.append(
-        hook(
-            "pre_llm_request" if event == "pre_llm_request" else "pre_tool_call", hangs
-        )
-    )
+    hanging = Hanging()
+    case.pod.hooks.append(hook(event, hanging))
     ends: list[RunEnd] = []
 
     async def run() -> None:
@@ -433,7 +439,7 @@ async def test_a_cancel_while_a_hook_is_asked_ends_both(event: str) -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
-        await trio.testing.wait_all_tasks_blocked()
+        await hanging.asked.wait()
         case.pod.stop("sigint")
 
     assert [(end.outcome, end.reason) for end in ends] == [("cancelled", "sigint")]
