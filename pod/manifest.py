@@ -227,6 +227,8 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     """Whether the context is compacted by itself. If not, a full one ends the run (exit 7); by hand it still can be."""
+    auto_continue: bool = True
+    """Whether a Pod that stays asks the model to continue after a compaction behind a run, where no input waits: once for each of the user's messages."""
     mode: Annotated[Mode | None, Meta(examples=["summarize"])] = None
     """Who writes the summary: "worker" is an agent of its own that reads what matters, "summarize" a model that is asked once, "remote" a server of yours, "native" the provider itself, "mechanical" takes no model. Unset: worker, or remote where remote_endpoint is set."""
     order: tuple[Mode, ...] = ("worker", "summarize", "mechanical")

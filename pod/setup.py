@@ -21,6 +21,7 @@ from pod.check_facts import gather
 from pod.compaction.compactor import Tell
 from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
+from pod.compaction.watch import ContextWatch
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
@@ -28,6 +29,7 @@ from pod.hooks.hook import Hook
 from pod.hooks.hooks import Hooks
 from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, system_text
+from pod.maintenance import Maintenance
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.open_tools import open_scope, open_tools
@@ -40,6 +42,7 @@ from pod.store import Store
 from pod.version import VERSION
 from prompts import load
 from tools.base import Tool
+from tools.files_in_use import FilesInUse
 from tools.scope import Scope
 from tools.spill import SpillFolder
 from tools.text import clean
@@ -124,25 +127,11 @@ def open_pod(
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
     """Return the Pod of *session*. *tell* hears its live events."""
-    table, files = parts.manifest.compaction, files_of(session)
+    files = files_of(session)
     refuse_limits(parts, opened.setup)
-    worker_model = parts.model
-    if table.worker_model is not None:
-        worker_model = model_of(parts.manifest, table.worker_model)
     hooks = Hooks(opened.hooks, tell=tell)
-    watch = open_watch(
-        parts.manifest,
-        session,
-        opened.setup,
-        scope=opened.scope,
-        worker_model=worker_model,
-        worker_permit=opened.worker_permit,
-        files=files,
-        tell=tell,
-        summarizers=[
-            suited(model_of(parts.manifest, id), parts.model) for id in table.models
-        ],
-        hooks=hooks,
+    watch = watch_over(
+        parts, opened, session, opened.setup, files=files, tell=tell, hooks=hooks
     )
     return Pod(
         session,
@@ -156,13 +145,51 @@ def open_pod(
     )
 
 
+def watch_over(
+    parts: Parts,
+    opened: Opened,
+    session: Session,
+    setup: Setup,
+    *,
+    files: FilesInUse,
+    tell: Tell,
+    hooks: Hooks,
+    maintenance: Maintenance | None = None,
+    asked: Setup | None = None,
+) -> ContextWatch:
+    """Return the watch over *session*'s context for runs with *setup*.
+
+    *asked* is what makes the summaries, where that is another: see open_watch.
+    """
+    table = parts.manifest.compaction
+    model = (asked or setup).model
+    return open_watch(
+        parts.manifest,
+        session,
+        setup,
+        scope=opened.scope,
+        worker_model=model
+        if table.worker_model is None
+        else model_of(parts.manifest, table.worker_model),
+        worker_permit=opened.worker_permit,
+        files=files,
+        tell=tell,
+        summarizers=[
+            suited(model_of(parts.manifest, id), model) for id in table.models
+        ],
+        hooks=hooks,
+        maintenance=maintenance,
+        asked=asked,
+    )
+
+
 def refuse_limits(parts: Parts, setup: Setup) -> None:
     """Raise SetupError where compactions could not work with the manifest's figures.
 
     What the system prompt and the tools take is counted only where their bytes
     do not prove that there is room.
     """
-    table, model = parts.manifest.compaction, parts.model
+    table, model = parts.manifest.compaction, setup.model
     factor = factor_for(model.id)
     at_most = ceil(_overhead_bytes(setup) * factor)
     if limits_problem(table, model, at_most) is None:

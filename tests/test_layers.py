@@ -42,6 +42,7 @@ PURE = {
         "branch_summary/prompt",
         "branches",
         "check",
+        "cli/drawing",
         "codec",
         "compaction/admission",
         "compaction/anchors",

@@ -4,7 +4,7 @@ The figures and the files a compaction needs are had here; what it does with the
 is in attempt.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from math import ceil
 from pathlib import Path
@@ -16,7 +16,7 @@ from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
-from pod.compaction.job import Job, Outcome, Pruned
+from pod.compaction.job import ABORTED, Failed, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -24,11 +24,13 @@ from pod.compaction.transcript import open_transcript
 from pod.entries import (
     AutoRead,
     Clip,
+    CompactionFailed,
     FileDetails,
 )
-from pod.events import PodLive
+from pod.events import CompactSkipped, PodLive
 from pod.hooks.around_calls import CallsInRun
 from pod.hooks.hooks import Hooks
+from pod.maintenance import Maintenance
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -74,6 +76,7 @@ class Compactor:
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        maintenance: Maintenance | None = None,
         hooks: Hooks | None = None,
         summarizers: Sequence[Model] = (),
     ) -> None:
@@ -88,23 +91,58 @@ class Compactor:
         self.summarizers = summarizers or (worker_model,)
         self._worker_permit = worker_permit
         self._files = files
-        self._lock = trio.Lock()
+        self.maintenance = maintenance or Maintenance()
+        self._aborting = trio.CancelScope()
+        self._attempt: Attempt | None = None
 
     async def compact(
-        self, job: Job, *, thresholds: Thresholds | None, spent: Spent
+        self,
+        job: Job | Callable[[], Awaitable[Job]],
+        *,
+        thresholds: Thresholds | None,
+        spent: Spent,
     ) -> Outcome:
         """Do *job*; charge what it uses to *spent*. *thresholds* None: none is known.
 
         From its start entry on exactly one terminal entry is written, a cancel
-        included. Raises LogFailed.
+        included. Raises Busy where a navigation or a compaction is under way, and
+        LogFailed.
         """
-        async with self._lock:
-            if job.limit is not None and await self._prune():
-                left = await self.occupancy.estimate(self.session.items)
-                if left <= job.limit:
-                    return Pruned(job.tokens - left)
-                job = replace(job, tokens=left)
-            return await Attempt(self, job, thresholds, spent).run()
+        with self.maintenance.doing("compaction"):
+            self._attempt = None
+            with trio.CancelScope() as self._aborting:
+                known = job if isinstance(job, Job) else await job()
+                return await self._compact(known, thresholds, spent)
+            if self.failed is not None:
+                return Failed(self.failed)
+            self.tell(CompactSkipped(reason="aborted", message=ABORTED))
+            return Skipped("aborted", ABORTED)
+
+    @property
+    def failed(self) -> CompactionFailed | None:
+        """How the latest compaction ended, where that came to nothing."""
+        return None if self._attempt is None else self._attempt.failed
+
+    def abort(self) -> bool:
+        """Abort the compaction that is under way, whoever wanted it, and nothing else.
+
+        Returns whether there was one. It may have been too late.
+        """
+        if self.maintenance.work != "compaction":
+            return False
+        self._aborting.cancel()
+        return True
+
+    async def _compact(
+        self, job: Job, thresholds: Thresholds | None, spent: Spent
+    ) -> Outcome:
+        if job.limit is not None and await self._prune():
+            left = await self.occupancy.estimate(self.session.items)
+            if left <= job.limit:
+                return Pruned(job.tokens - left)
+            job = replace(job, tokens=left)
+        self._attempt = Attempt(self, job, thresholds, spent)
+        return await self._attempt.run()
 
     async def _prune(self) -> bool:
         """Prune where that pays; whether anything was."""
