@@ -10,10 +10,13 @@ from rich.console import Console
 
 from pod.cli.progress import Progress
 from pod.entries import (
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
     ItemEntry,
+    Leaf,
+    NavigationFailed,
     Notice,
     Prune,
     Receipt,
@@ -22,7 +25,7 @@ from pod.entries import (
     RunStart,
     UsageEntry,
 )
-from pod.events import CompactProgress, CompactSkipped, Event
+from pod.events import CompactProgress, CompactSkipped, Event, NavigateStart
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, Item, ToolCall, ToolResult
 from worker.usage import Usage
@@ -135,6 +138,27 @@ COMPACTIONS: list[Event | Item] = [
     Prune(entries=("e", "f"), tokens=(15_000, 16_000), saved=30_970),
     CompactSkipped(reason="all_kept", message="there is nothing to summarise"),
 ]
+
+
+def test_a_navigation_is_told_in_a_line_for_each_of_its_parts() -> None:
+    assert shown(
+        NavigateStart(
+            target="t", old_leaf="o", new_leaf="t", entries=1_200, summarize=True
+        ),
+        Leaf(target="t", behind=1),
+        BranchSummary(from_id="o", summary="## Goal\nParser."),
+        NavigateStart(
+            target=None, old_leaf="o", new_leaf=None, entries=3, summarize=False
+        ),
+        Leaf(target=None),
+        NavigationFailed(target="t", code="timeout", message="not done"),
+    ) == (
+        "↶ summarising the branch that is left (1,200 entries)\n"
+        "↶ on from t\n"
+        "↶ branch summary: ## Goal Parser.\n"
+        "↶ on from the beginning\n"
+        "✗ not moved: timeout: not done\n"
+    )
 
 
 def test_a_compaction_is_told_in_a_line_at_each_end() -> None:
