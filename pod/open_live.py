@@ -7,11 +7,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+<<<<<<< HEAD
 from pod.branch_summary.opening import open_summarizer
+=======
+from pod.between_runs import Doors
+>>>>>>> main
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
 from pod.errors import SetupError
-from pod.live import Doors, LivePod
+from pod.live import LivePod
 from pod.pod import Pod, Switched
 from pod.session import Session
 from pod.setup import (

@@ -167,8 +167,8 @@ def test_a_compaction_is_told_in_a_line_at_each_end() -> None:
         "⇣ 90,500 to 14,310 tokens (-84 %): 61 items summarised, 12 kept, summary of"
         " 1,204 by worker, directives of 310, 0 marks of 0, 1 reference, 4 requests,"
         " $0.0123, 1 quote dropped, 12.3 s\n"
-        "✗ compaction failed: timeout; the history is as it was; 3 failures of the"
-        " compact worker in a row; it is left alone for now\n"
+        "✗ compaction failed: timeout; the history is as it was; 3 failures in a"
+        " row; it is left alone for now\n"
         "⇣ 2 results left out, 30,970 tokens saved\n"
         "! not compacted: there is nothing to summarise\n"
     )
