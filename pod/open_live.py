@@ -7,11 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-<<<<<<< HEAD
-from pod.branch_summary.opening import open_summarizer
-=======
 from pod.between_runs import Doors
->>>>>>> main
+from pod.branch_summary.opening import open_summarizer
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
 from pod.errors import SetupError
