@@ -126,7 +126,7 @@ class FillingPod:
         self.told: list[Known] = []
         self.session = (open_session or open_or_create)(path, header())
         self.session.on_entry = self.told.append
-        policy = Route(
+        self.policy = policy = Route(
             {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
         )
         random = Random(len(self.session.tree))
