@@ -11,12 +11,13 @@ import trio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pod.between_runs import Doors
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.opening import open_watch
 from pod.compaction.watch import ContextWatch
 from pod.entries import DeliveredEntry, HandedBack, InputEntry, ItemEntry
 from pod.errors import Refused
-from pod.live import Doors, LivePod
+from pod.live import LivePod
 from pod.log import read_log
 from pod.manifest import Manifest, PruneTable
 from pod.pod import Stopped, Switched
