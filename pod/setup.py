@@ -21,6 +21,7 @@ from pod.check_facts import gather
 from pod.compaction.compactor import Tell
 from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
+from pod.entries import Known
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
@@ -103,7 +104,10 @@ def open_pod(
     tell: Tell,
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
-    """Return the Pod of *session*. *tell* hears its live events."""
+    """Return the Pod of *session*. *tell* hears its live events.
+
+    Whoever hears the session's entries does so before this is called.
+    """
     table, files = parts.manifest.compaction, files_of(session)
     refuse_limits(parts, opened.setup)
     worker_model = parts.model
@@ -118,6 +122,14 @@ def open_pod(
         files=files,
         tell=tell,
     )
+    on_entry = session.on_entry
+
+    def heard(entry: Known) -> None:
+        on_entry(entry)
+        if (context := watch.told(entry)) is not None:
+            tell(context)
+
+    session.on_entry = heard
     return Pod(
         session,
         opened.setup,
