@@ -15,7 +15,7 @@ from platformdirs import user_state_path
 
 from pod.clock import now
 from pod.codec import BadLine, decode, decode_header
-from pod.disk import chunks, failed, open_reading
+from pod.disk import chunks, failed, open_reading, sync_folder
 from pod.entries import AnyEntry, Header, ItemEntry, RunEnd, SessionInfo
 from pod.errors import (
     AmbiguousSession,
@@ -87,8 +87,13 @@ class Store:
         stamp = f"{day.replace('-', '')}-{time[:8].replace(':', '')}"
         while True:
             id = f"{stamp}-{self._random.getrandbits(16):04x}"
-            if not os.path.lexists(self.path(id)):
+            taken = (self.path(id), self.part(id))
+            if not any(map(os.path.lexists, taken)):
                 return id
+
+    def part(self, id: str) -> Path:
+        """Return where a log is while it is copied: no session by its name yet."""
+        return self.folder / f".{id}.jsonl"
 
     def find(self, wanted: str) -> Path:
         """Return the log of the session with this id, or the only one it is part of.
@@ -154,17 +159,21 @@ class Store:
         )
         fd = open_reading(source)
         path = self.path(header.id)
+        part = self.part(header.id)
         try:
             lines = (
-                (part.entry, part.raw)
-                for part in read(chunks(fd))
-                if isinstance(part, Record)
+                (record.entry, record.raw)
+                for record in read(chunks(fd))
+                if isinstance(record, Record)
             )
             ids = _ids(self._random)
-            with SessionLog.create(path, header) as log:
+            with SessionLog.create(part, header) as log:
                 log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
+                part.rename(path)
+            sync_folder(self.folder)
             Session.open(path, cause="forked", clock=self._clock).close()
         except BaseException:
+            part.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise
         finally:

@@ -249,6 +249,34 @@ def demo(
     return run_demo(folder, http=http, output=output, quiet=quiet)
 
 
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
+
+
 @app.command
 def check(
     file: Path | None = None,
