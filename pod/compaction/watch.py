@@ -74,8 +74,8 @@ class ContextWatch:
         return Context(
             tokens=tokens,
             estimate=estimate,
-            post_run_threshold=limits and limits.post_run,
-            turn_threshold=limits and limits.turn,
+            post_run_threshold=None if limits is None else limits.post_run,
+            turn_threshold=None if limits is None else limits.turn,
             window=self._window,
         )
 

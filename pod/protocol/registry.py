@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from platformdirs import user_runtime_path
 
 from pod.errors import SetupError
 from pod.exits import Exit
@@ -42,12 +41,12 @@ class NoSuchPod(Exception):
 def runtime_folder() -> Path:
     """Return the folder for sockets and for who runs, of mode 0700.
 
-    The platform's runtime folder, or /tmp/pod-UID where there is none. Raises
+    ``$XDG_RUNTIME_DIR/pod`` where that is ours, else ``/tmp/pod-UID``. Raises
     SetupError where it cannot be had, or another user was there first.
     """
-    folder = user_runtime_path("pod", appauthor=False)
-    if "XDG_RUNTIME_DIR" not in os.environ and not _is_ours(folder.parent):
-        folder = _short_folder()
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    is_usable = Path(given).is_absolute() and _is_ours(Path(given))
+    folder = Path(given) / "pod" if is_usable else _short_folder()
     private_folder(folder)
     return folder
 
