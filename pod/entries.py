@@ -230,8 +230,8 @@ class Notice(Entry, frozen=True, tag="notice", omit_defaults=True, kw_only=True)
 Reason = Literal["mid_turn", "post_run", "overflow", "manual", "model_switch"]
 """Why a compaction happens (design.md §6.1)."""
 
-Mode = Literal["worker", "mechanical"]
-"""How a summary is made."""
+Mode = Literal["worker", "summarize", "remote", "native", "mechanical"]
+"""How a summary is made (docs/compaction.md); all but "mechanical" ask a model."""
 
 
 class Directive(Struct, frozen=True, omit_defaults=True):
@@ -281,6 +281,8 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     compact worker, each token once; one that failed before another rung took
     over counts, too. *dropped_quotes* are words that the summary
     put into the user's mouth. *attempts* names each rung tried and how it ended.
+    *turn_prefix_items* are those of the summarised items that begin the turn
+    which the cut splits; *model* is who wrote the summary, "" for no model.
     """
 
     summarised_items: int = 0
@@ -296,6 +298,8 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     worker_requests: int = 0
     worker_input_tokens: int = 0
     attempts: tuple[str, ...] = ()
+    turn_prefix_items: int = 0
+    model: str = ""
 
 
 class CompactionStart(
@@ -358,6 +362,7 @@ CompactionCode = Literal[
     "cancelled",
     "crashed",
     "log_failed",
+    "invalid_cut",
 ]
 
 
@@ -381,7 +386,7 @@ class CompactionFailed(
 class BreakerChange(
     Entry, frozen=True, tag="breaker", omit_defaults=True, kw_only=True
 ):
-    """The circuit breaker of the compact worker after something happened to it.
+    """The circuit breaker of one *mode* after something happened to it.
 
     *opened_at* is when it opened (RFC 3339), None while it is closed.
     *fingerprint* is of the input that failed last: it is not sent again.
@@ -390,6 +395,7 @@ class BreakerChange(
     failures: int
     opened_at: str | None = None
     fingerprint: str = ""
+    mode: Mode = "worker"
 
 
 class Prune(Entry, frozen=True, tag="prune", omit_defaults=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pod.field_docs import field_docs, table_doc
 from pod.manifest import Manifest
-from pod.manifest_errors import tables_of
+from pod.manifest_errors import arrays_of, tables_of
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -26,7 +26,10 @@ def manifest_schema() -> str:
         "title": "Pod manifest",
         "definitions": {
             table.__name__: _described(definitions[table.__name__], table)
-            for table in tables_of(Manifest).values()
+            for table in [
+                *tables_of(Manifest).values(),
+                *arrays_of(Manifest).values(),
+            ]
         },
     }
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pod.branches import destination
 from pod.clock import now
-from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.breaker import Breaker, Breakers, breakers_after, breakers_of
 from pod.compaction.thrash import Thrash, thrash_of
 from pod.context import State, pending_inputs, state
 from pod.disk import Disk
@@ -80,8 +80,8 @@ class Session:
         self._random = random or Random()
         self._view = View()
         self._revision = 0
-        self.breaker = Breaker()
-        """The compact worker's circuit breaker, as the path to the leaf left it."""
+        self.breakers: Breakers = breakers_of(())
+        """The circuit breakers, as the path to the leaf left them."""
         self.thrash = Thrash()
         """How closely compactions follow each other on the path to the leaf."""
         self._pending: dict[str, InputEntry] = {}
@@ -198,6 +198,11 @@ class Session:
     def problems(self) -> list[Problem]:
         """What on the path to the leaf cannot be shown as the log says."""
         return self._view.problems
+
+    @property
+    def breaker(self) -> Breaker:
+        """The compact worker's circuit breaker."""
+        return self.breakers["worker"]
 
     @property
     def pending_inputs(self) -> list[InputEntry]:
@@ -350,7 +355,7 @@ class Session:
             self.on_entry(entry)
 
     def _see(self, entry: Known) -> None:
-        self.breaker = self.breaker.after(entry)
+        self.breakers = breakers_after(self.breakers, (entry,))
         self.thrash = self.thrash.after(entry)
         before = self._view.items
         self._view.add(entry)
@@ -362,7 +367,7 @@ class Session:
     def _rebuild(self) -> None:
         path = self.path_entries()
         self._view = View(path)
-        self.breaker, self.thrash = breaker_of(path), thrash_of(path)
+        self.breakers, self.thrash = breakers_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
         self._pending = {

@@ -25,6 +25,9 @@ from pod.entries import Known
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
+from pod.hooks.hook import Hook
+from pod.hooks.hooks import Hooks
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, system_text
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
@@ -44,7 +47,7 @@ from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
 from worker.keys import find_key, missing_key
-from worker.known_models import resolve
+from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
@@ -84,9 +87,10 @@ class Parts(Struct, frozen=True):
         """
         with open_scope(self.loaded, self.cwd, session.files) as scope:
             tools = open_tools(self.loaded, self.cwd, scope)
+            hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
-                yield Opened(_setup(self, client, tools, session), scope)
+                yield Opened(_setup(self, client, tools, session), scope, hooks)
 
 
 class Opened(Struct, frozen=True):
@@ -94,6 +98,7 @@ class Opened(Struct, frozen=True):
 
     setup: Setup
     scope: Scope
+    hooks: tuple[Hook, ...] = ()
 
 
 def open_pod(
@@ -113,6 +118,7 @@ def open_pod(
     worker_model = parts.model
     if table.worker_model is not None:
         worker_model = model_of(parts.manifest, table.worker_model)
+    hooks = Hooks(opened.hooks, tell=tell)
     watch = open_watch(
         parts.manifest,
         session,
@@ -121,6 +127,10 @@ def open_pod(
         worker_model=worker_model,
         files=files,
         tell=tell,
+        summarizers=[
+            suited(model_of(parts.manifest, id), parts.model) for id in table.models
+        ],
+        hooks=hooks,
     )
     on_entry = session.on_entry
 
@@ -138,6 +148,7 @@ def open_pod(
         settled=settled,
         watch=watch,
         files=files,
+        hooks=hooks,
     )
 
 

@@ -35,6 +35,9 @@ PIPE_BYTES = 1 << 20
 MARK = "POD_COMMAND"
 
 
+Receive = Callable[[bytes], Awaitable[None]]
+
+
 class Exit(Struct, frozen=True):
     """How a command ended; *returncode* is negative for a signal, as in subprocess.
 
@@ -60,28 +63,42 @@ async def run(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    receive: Callable[[bytes], Awaitable[None]],
+    receive: Receive,
+    receive_errors: Receive | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Exit:
-    """Run *argv* without an input; stdout and stderr go to *receive* in one stream.
+    """Run *argv*; stdout and stderr go to *receive* in one stream.
+
+    With *receive_errors* stderr goes there instead. *stdin* is a descriptor to
+    read from; without one there is no input.
 
     It has ended when its first process has: background children do not keep
     it, they are ended with it. On cancellation everything is asked to end
     (SIGTERM), then killed, before Cancelled goes on; output until then is
     received. So a time limit is the caller's trio.move_on_after.
 
-    Raises OSError where it cannot be started. *receive* must not raise.
+    Raises OSError where it cannot be started. What receives must not raise.
     """
     mark = secrets.token_hex(8)
     marked = {**env, MARK: f"{os.environ.get(MARK, '')}:{mark}"}
-    process, pipe = await trio.to_thread.run_sync(_start, argv, cwd, marked)
+    apart = receive_errors is not None
+    process, pipes = await trio.to_thread.run_sync(
+        _start, argv, cwd, marked, stdin, apart
+    )
     reading = trio.CancelScope(shield=True)
     all_read = trio.Event()
 
+    async def read_pipe(pipe: int, receive: Receive) -> None:
+        async with trio.lowlevel.FdStream(pipe) as stream:
+            while chunk := await stream.receive_some(PIPE_BYTES):
+                await receive(chunk)
+
     async def read() -> None:
+        receivers = [receive, receive_errors or receive]
         with reading:
-            async with trio.lowlevel.FdStream(pipe) as stream:
-                while chunk := await stream.receive_some(PIPE_BYTES):
-                    await receive(chunk)
+            async with trio.open_nursery() as readers:
+                for pipe, receiver in zip(pipes, receivers, strict=False):
+                    readers.start_soon(read_pipe, pipe, receiver)
         all_read.set()
 
     _running[process.pid] = mark
@@ -109,27 +126,36 @@ async def run(
 
 
 def _start(
-    argv: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]
-) -> tuple[subprocess.Popen[bytes], int]:
-    read_end, write_end = os.pipe()
+    argv: Sequence[str | bytes],
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: int,
+    apart: bool,
+) -> tuple[subprocess.Popen[bytes], list[int]]:
+    """Start *argv*; return it with the read ends of its output, *apart* or one."""
+    pipes: list[tuple[int, int]] = []
     try:
-        with contextlib.suppress(AttributeError, OSError):  # not Linux; no quota left
-            fcntl.fcntl(read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        for _ in range(1 + apart):
+            pipes.append(os.pipe())
+            with contextlib.suppress(AttributeError, OSError):  # not Linux; no quota
+                fcntl.fcntl(pipes[-1][0], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         process = subprocess.Popen(
             argv,
             cwd=cwd,
             env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
+            stdin=stdin,
+            stdout=pipes[0][1],
+            stderr=pipes[-1][1],
             start_new_session=True,
         )
     except BaseException:
-        os.close(read_end)
+        for read_end, _ in pipes:
+            os.close(read_end)
         raise
     finally:
-        os.close(write_end)
-    return process, read_end
+        for _, write_end in pipes:
+            os.close(write_end)
+    return process, [read_end for read_end, _ in pipes]
 
 
 async def _wait_exit(pid: int) -> None:

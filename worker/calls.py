@@ -10,6 +10,7 @@ from msgspec import Struct
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
 from tools.text import clean, short_line
+from worker.cancelled import parted
 from worker.crash import crash_place, crash_text
 from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
@@ -198,7 +199,7 @@ async def _answer(
     except (
         BaseException
     ) as error:  # a tool may raise anything, SystemExit and panics included
-        stop, crash = _split(error)
+        stop, crash = parted(error)
         if crash is None:
             raise
         text = _crash(call, crash, listen)
@@ -332,15 +333,3 @@ def _crash(call: ToolCall, error: BaseException, listen: Listen) -> str:
         "This is a fault of the tool, not of your call; what it had done until"
         " then stays done."
     )
-
-
-def _split(
-    error: BaseException,
-) -> tuple[BaseException | None, BaseException | None]:
-    """Part *error* into what must stop the run and what is the tool's crash."""
-    stops = (trio.Cancelled, KeyboardInterrupt)
-    if isinstance(error, stops):
-        return error, None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(stops)
-    return None, error

@@ -187,6 +187,10 @@ def compact(
             help="Show what would be done: no model is asked, nothing is written.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+    ] = None,
     refresh_prompt: Annotated[
         bool,
         Parameter(
@@ -216,7 +220,9 @@ def compact(
         refresh_prompt=refresh_prompt,
         quiet=quiet,
     )
-    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+    return run_compact(
+        options, instructions=instructions, mode=mode, is_dry=dry_run, at=at
+    )
 
 
 @app.command

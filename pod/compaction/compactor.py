@@ -43,6 +43,7 @@ from worker.compact.task import (
     KnownFile,
     Mark,
 )
+from worker.compact.writer import Means
 from worker.events import Live, Warning
 from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
@@ -59,7 +60,8 @@ class Compactor:
     """Compacts one session, one compaction at a time.
 
     *tell* hears how far it is; *occupancy* is the session's, and is reset when
-    the history becomes another.
+    the history becomes another. *summarizers* are the models that "summarize"
+    asks, in order; without any it is *worker_model*.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Compactor:
         occupancy: Occupancy,
         tell: Tell,
         hooks: Hooks | None = None,
+        summarizers: Sequence[Model] = (),
     ) -> None:
         self.session = session
         self.hooks = Hooks() if hooks is None else hooks
@@ -82,7 +85,8 @@ class Compactor:
         self.occupancy = occupancy
         self.tell = tell
         self._scope = scope
-        self._worker_model = worker_model
+        self.worker_model = worker_model
+        self.summarizers = summarizers or (worker_model,)
         self._files = files
         self._lock = trio.Lock()
 
@@ -265,7 +269,7 @@ class Compactor:
         hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
-            model=self._worker_model,
+            model=self.worker_model,
             scope=self._scope,
             counter=setup.counter,
             count=self.count,
@@ -281,6 +285,17 @@ class Compactor:
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
             permit=in_turn(hooks.permit, setup.toolbox.permit),
+        )
+
+    def means(self, spent: Spent) -> Means:
+        """Return what "summarize" asks with; *spent* is the run's so far."""
+        setup = self.setup
+        return Means(
+            client=setup.client,
+            retry=setup.retry,
+            jitter=setup.jitter,
+            price=setup.price,
+            limits=_what_is_left(setup.limits, spent),
         )
 
     @contextmanager

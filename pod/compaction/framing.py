@@ -31,7 +31,45 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
 
 
 def summary_text(summary: str) -> str:
-    return fill("compaction_summary", summary=escaped(summary))
+    """Return a summary as it stands in the context.
+
+    The lists of files at its end keep their tags, the names in them do not.
+    """
+    prose = without_files(summary)
+    lists = [
+        f"<{found[1]}>\n{escaped(found[2])}\n</{found[1]}>"
+        for found in _FILES.finditer(summary[len(prose) :])
+    ]
+    parts = [escaped(prose), "\n".join(lists)]
+    return fill("compaction_summary", summary="\n\n".join(filter(None, parts)))
+
+
+def with_files(summary: str, details: FileDetails) -> str:
+    """Return *summary* with the files that were read and changed behind it.
+
+    Lists that were at its end before are taken away.
+    """
+    return "\n\n".join(filter(None, (without_files(summary), file_tags(details))))
+
+
+def without_files(summary: str) -> str:
+    """Return *summary* without the lists of files at its end."""
+    text = summary.rstrip()
+    while (at := _list_at_end(text)) is not None:
+        text = text[:at].rstrip()
+    return text
+
+
+def _list_at_end(text: str) -> int | None:
+    """Return where a list of files begins that *text* ends with, None without one."""
+    for tag in _FILE_TAGS:
+        if text.endswith(f"\n</{tag}>") and (at := text.rfind(f"<{tag}>\n")) >= 0:
+            return at
+    return None
+
+
+_FILE_TAGS = ("read-files", "modified-files")
+_FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
 
 
 def branch_summary_text(summary: str, details: FileDetails) -> str:

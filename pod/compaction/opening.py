@@ -1,7 +1,9 @@
 """From a manifest and a session to the watch over the session's context."""
 
+from collections.abc import Sequence
+
 from pod.compaction.compactor import Compactor, Tell
-from pod.compaction.limits import thresholds_in, thresholds_of
+from pod.compaction.limits import mode_of, thresholds_in, thresholds_of
 from pod.compaction.prune import PruneLimits
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -29,9 +31,14 @@ def open_watch(
     worker_model: Model,
     files: FilesInUse,
     tell: Tell,
+    summarizers: Sequence[Model] = (),
     hooks: Hooks | None = None,
 ) -> ContextWatch:
-    """Return the watch over *session*'s context, with what its log knows of it."""
+    """Return the watch over *session*'s context, with what its log knows of it.
+
+    *summarizers* are the models "summarize" asks, in order; without any it is
+    *worker_model*.
+    """
     table = manifest.compaction
     compactor = Compactor(
         session,
@@ -42,6 +49,7 @@ def open_watch(
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
+        summarizers=summarizers,
         hooks=hooks,
     )
 
@@ -78,12 +86,18 @@ def settings_of(manifest: Manifest) -> Settings:
         prune=PruneLimits(prune.protect_tokens, prune.min_savings)
         if prune.enabled
         else None,
+        keep_recent_tokens=table.keep_recent_tokens,
+        reserve_tokens=table.reserve_tokens,
+        seconds=table.summarize_timeout,
+        short_summary=table.short_summary,
+        remote_endpoint=table.remote_endpoint,
     )
 
 
 def rungs_of(table: CompactionTable) -> tuple[Mode, ...]:
     """Return what is tried, best first: the mode, then the rest of the order."""
-    return (table.mode, *(mode for mode in table.order if mode != table.mode))
+    first = mode_of(table)
+    return (first, *(mode for mode in table.order if mode != first))
 
 
 def files_of(session: Session) -> FilesInUse:

@@ -100,9 +100,8 @@ class ContextWatch:
         limits = self.thresholds
         if not self._settings.enabled:
             return
-        breaker = self._session.breaker
-        if is_new_input and breaker.opened_at is not None:
-            self._session.append(breaker.half_opened().as_entry())
+        if is_new_input:
+            self._half_open()
         if limits is None:  # an overflow may still ask a compact worker
             return
         over = await self.occupancy.over(self._session.items, limits.post_run)
@@ -119,6 +118,13 @@ class ContextWatch:
         outcome = await self._compact(job, spent)
         if isinstance(outcome, Failed):
             self._compactor.tell(Warning(message=outcome.entry.message))
+
+    def _half_open(self) -> None:
+        """Let whoever is left alone be asked once more: there is new input."""
+        breakers = self._session.breakers.values()
+        opened = [one.half_opened().as_entry() for one in breakers if one.opened_at]
+        if opened:
+            self._session.append(*opened)
 
     async def make_room(self, tokens: int, spent: Spent) -> Verdict | None:
         """Compact before a request of *tokens*; what ends the run where that fails."""

@@ -5,8 +5,8 @@ happened without it happens. Two exceptions fail closed: pre_tool_call, since a
 call that nobody judged is not run, and hooks with ``on_failure = "block"``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import trio
 from msgspec import Struct
@@ -27,6 +27,7 @@ from pod.hooks.answers import (
     parse,
     withheld,
 )
+from pod.hooks.hook import Hook, HookError
 from pod.hooks.payloads import (
     AnyPayload,
     BeforeCompact,
@@ -41,42 +42,10 @@ from pod.hooks.payloads import (
     RunEnded,
     event_of,
 )
+from worker.cancelled import parted
 from worker.crash import crash_text
 
-TIMEOUT = 60.0
-"""Seconds a hook may take, where it says nothing else."""
-
-OnFailure = Literal["continue", "block"]
-"""What a hook that failed means for what it was asked about."""
-
-
-class HookError(Exception):
-    """A hook could not answer; the message says why, for a person."""
-
-
-class Hook(Struct, frozen=True):
-    """One hook.
-
-    *name* is what people know it by. *ask* gives its answer, unparsed: see
-    ``answers.parse``; it may raise anything. *timeout* is in seconds. With
-    *tools* it is called for these tools alone.
-    """
-
-    event: HookEvent
-    name: str
-    ask: Callable[[AnyPayload], Awaitable[object]]
-    timeout: float = TIMEOUT
-    on_failure: OnFailure = "continue"
-    tools: tuple[str, ...] = ()
-
-    @property
-    def blocks(self) -> bool:
-        """Whether its failure stops what it was asked about."""
-        return self.on_failure == "block" or self.event == "pre_tool_call"
-
-    def concerns(self, tool: str) -> bool:
-        """Whether it is asked about calls of *tool*."""
-        return not self.tools or tool in self.tools
+__all__ = ["Hook", "HookError", "Hooks"]
 
 
 class Missed(Struct, frozen=True):
@@ -227,7 +196,10 @@ class Hooks:
             why = f"no answer within {hook.timeout:g} seconds"
         except (HookError, Garbage) as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001  a hook may raise anything
-            why = crash_text(error)
+        except BaseException as error:  # a hook may raise anything, SystemExit too
+            stops, crash = parted(error)
+            if stops is not None or crash is None:
+                raise
+            why = crash_text(crash)
         self._tell(HookFailed(event=hook.event, hook=hook.name, message=why))
         return Missed(f"the hook {hook.name} failed: {why}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from pod.entries import Compaction, Entry, FileDetails, Mode, Reason, RunEnd
+from pod.entries import BranchSummary, Compaction, FileDetails, Mode, Reason, RunEnd
 from worker.items import Item
 
 HookEvent = Literal[
@@ -114,7 +114,7 @@ class Navigated(Payload, frozen=True, tag="session_tree", kw_only=True):
 
     old_leaf: str | None
     new_leaf: str | None
-    entry: Entry | None
+    entry: BranchSummary | None
     from_hook: bool
 
 

@@ -70,10 +70,11 @@ _response = msgspec.json.Decoder(Response)
 def read(line: bytes) -> AnyEvent | Response:
     """Return the event or the response in *line*. Raises BadMessage."""
     try:
+        line.decode()  # msgspec looks only at the texts that it is asked for
         head = _head.decode(line)
         if head.ok is not None:
             return _response.decode(line)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadMessage(f"no line of the protocol: {error}") from None
     if not head.type:
         raise BadMessage("neither an event nor a response")

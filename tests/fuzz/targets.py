@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -37,6 +38,7 @@ from pod.entries import (
 )
 from pod.errors import NewerFormat
 from pod.manifest_errors import ManifestError
+from pod.protocol import messages, reading
 from pod.tree import Tree
 from tests.fuzz.engine import Target
 from tools import arguments, bash, edit_file, glob, grep, read_file, write_file
@@ -337,9 +339,53 @@ def tool_arguments() -> Target:
     )  # fmt: skip
 
 
+# A line of the protocol, to a Pod and from one.
+
+
+def parse_protocol(data: bytes) -> None:
+    for line in data.split(b"\n"):
+        try:
+            request = messages.parse(line)
+        except messages.BadRequest as error:
+            _check_words([error.code, str(error)[:80].replace("\n", " ")])
+            _check_length(str(error))
+        else:
+            again = messages.parse(messages.encode_request(request).rstrip(b"\n"))
+            assert again == request, "written again it is another request"
+        with suppress(reading.BadMessage):
+            reading.read(line)
+
+
+def protocol() -> Target:
+    return Target(
+        name="protocol",
+        parse=parse_protocol,
+        modules=(messages, reading),
+        seeds=quoted(
+            '{"id":1,"method":"prompt","params":{"text":"go"}}',
+            '{"id":"a","method":"compact","params":{"instructions":"x","mode":"worker"}}',
+            '{"id":2,"method":"navigate","params":{"target":"e1","summarize":true}}',
+            '{"method":"subscribe","params":{"from_seq":0,"types":["item"]}}',
+            '{"id":3,"method":"get_state"}\r\n{"id":4,"method":"shutdown"}',
+            '{"id":1,"ok":true,"data":{"run":"r"}}',
+            '{"id":1,"ok":false,"error":{"code":"busy","message":"no"}}',
+            '{"v":1,"seq":3,"at":"","session":"s","run":"r","type":"input","id":"e",'
+            '"input":"i","text":"go"}',
+            '{"v":1,"session":"s","type":"compact_start","compaction_id":"c",'
+            '"reason":"manual","mode":"worker","tokens_before":9,"seq":4,"id":"f"}',
+        ),
+        words=quoted(
+            '"id":', '"method":', '"params":', '"ok":true', '"type":', "get_entries", "steer",
+            "interrupt", "set_model", "answer_permission", '"snapshot"', '"compact_done"',
+            "null", "-1", "[1]", '"seq":', '"text":',
+        ),
+    )  # fmt: skip
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "manifest": manifest,
     "log": log,
     "stream": event_stream,
     "arguments": tool_arguments,
+    "protocol": protocol,
 }

@@ -41,6 +41,7 @@ from worker.wire import Cache
 WINDOW = 60_000
 MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
 TABLE = CompactionTable(
+    order=("worker", "mechanical"),
     compact_threshold=20_000,
     retained_tokens=2_000,
     auto_read_budget=1_000,

@@ -100,19 +100,24 @@ def calling() -> Policy:
     return Decide(lambda r: call(("toolu_1", "bash", '{"command": "ls"}')))
 
 
-def oversize(words: int = 6_000) -> Policy:
+def long_winded(request: Request) -> str:
+    """Return a text of the right shape that is far too long."""
+    return right(request) + "\n" + "word " * 6_000
+
+
+def oversize() -> Policy:
     """Writes too much, and not less when asked to."""
-    return Decide(lambda r: say(policies.summary(work="word " * words)))
+    return Decide(
+        lambda r: say(
+            between(r, "summary") if call_of(r) == "shorten" else long_winded(r)
+        )
+    )
 
 
 def corrected() -> Policy:
     """Writes too much, and less when asked to."""
     return Decide(
-        lambda r: (
-            say(policies.summary())
-            if call_of(r) == "shorten"
-            else say(policies.summary(work="word " * 6_000))
-        )
+        lambda r: say(right(r) if call_of(r) == "shorten" else long_winded(r))
     )
 
 

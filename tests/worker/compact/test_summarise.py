@@ -259,7 +259,8 @@ async def test_the_start_of_a_turn_must_have_its_shape_too() -> None:
 async def test_one_that_is_too_long_is_sent_back_once() -> None:
     good, bad = Asked(summarisers.corrected()), Asked(summarisers.oversize())
 
-    assert await good.summariser.summary(Head(TURN)) == policies.summary().strip()
+    right = policies.summary("Fetch everything.").strip()
+    assert await good.summariser.summary(Head(TURN)) == f"{right}\n\nword word"
     text = await bad.summariser.summary(Head(TURN))
 
     assert good.calls == bad.calls == ["first", "shorten"]
