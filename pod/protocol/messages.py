@@ -29,7 +29,7 @@ ErrorCode = Literal[
     "not_paused",
     "busy",
     "not_found",
-    "vetoed",
+    "interrupted",
     "failed",
     "shutting_down",
     "internal",
