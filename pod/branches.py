@@ -99,7 +99,10 @@ def find_entry(tree: Tree, wanted: str) -> str | None:
         raise AmbiguousEntry(
             f"{len(found)} entries begin with {wanted}: {_some(found)}"
         )
-    raise EntryNotFound(f"Entry {wanted} not found: no id, no label, not {ROOT}")
+    raise EntryNotFound(
+        f"Entry {wanted} not found: no id begins so, no label is it; pod session tree"
+        " shows what is there"
+    )
 
 
 def _some(ids: Sequence[str]) -> str:

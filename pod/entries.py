@@ -58,10 +58,16 @@ class ItemEntry(Entry, frozen=True, tag="item", omit_defaults=True, kw_only=True
 
 
 class InputEntry(Entry, frozen=True, tag="input", omit_defaults=True, kw_only=True):
-    """User input that was accepted; a DeliveredEntry says when it is in the history."""
+    """User input that was accepted.
+
+    A DeliveredEntry says when it is in the history, a HandedBack that it never
+    will be. With *follow_up* it does not join the run that is under way: it is
+    the prompt of a run of its own, behind it.
+    """
 
     input: str
     text: str
+    follow_up: bool = False
 
 
 class DeliveredEntry(
@@ -70,6 +76,19 @@ class DeliveredEntry(
     """The inputs named here are in the history now, in the item entry before."""
 
     inputs: tuple[str, ...]
+
+
+class HandedBack(
+    Entry, frozen=True, tag="handed_back", omit_defaults=True, kw_only=True
+):
+    """The inputs named here went back to who sent them: they wait no longer.
+
+    An interrupt does that to all that the model has not seen. *texts* are theirs,
+    in the same order.
+    """
+
+    inputs: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 class UsageEntry(Entry, frozen=True, tag="usage", omit_defaults=True, kw_only=True):
@@ -123,7 +142,9 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
 
     *reason* refines the outcome for programs (max_requests, timeout, auth,
     overflow, disk_full, sigint, …); *message* says it to a person.
-    *interrupted* tells that the turn was not finished and can go on.
+    *interrupted* tells that the turn was not finished and can go on. *returned*
+    are the user's texts that an interrupt gave back: those that waited, and, with
+    the reason ``rolled_back``, those that the model had not answered at all.
     *permission_denials* are the newest calls that were not allowed.
     """
 
@@ -139,7 +160,14 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
     usage: Usage = Usage()
     cost_usd: float | None = None
     seconds: float = 0.0
+    returned: tuple[str, ...] = ()
     permission_denials: tuple[PermissionDenial, ...] = ()
+
+
+class TurnAbandoned(
+    Entry, frozen=True, tag="turn_abandoned", omit_defaults=True, kw_only=True
+):
+    """The turn that stood open will not be gone on with: somebody gave it up."""
 
 
 class Permission(
@@ -486,9 +514,11 @@ Known = (
     ItemEntry
     | InputEntry
     | DeliveredEntry
+    | HandedBack
     | UsageEntry
     | RunStart
     | RunEnd
+    | TurnAbandoned
     | ToolStart
     | Permission
     | ModelChange
@@ -528,5 +558,5 @@ REFERENCES = (
 A new field that refers to an entry, an input or a run belongs in here.
 """
 
-ASIDE = (SessionInfo, Label, Notice, Leaf, NavigationFailed)
+ASIDE = (SessionInfo, Label, Notice, Leaf, HandedBack, NavigationFailed)
 """Kinds that hang beside the path: appending one does not put the leaf on it."""

@@ -98,6 +98,66 @@ class NavigationMissed(SessionError):
         self.cost = cost
 
 
+class Refused(Exception):
+    """What somebody asked a Pod for cannot be done now. *code* is for programs."""
+
+    code: ClassVar[str] = "internal"
+
+
+class AlreadyRunning(Refused):
+    """A run is under way, or a prompt waits for its own."""
+
+    code = "already_running"
+
+
+class NotRunning(Refused):
+    """No run is under way."""
+
+    code = "not_running"
+
+
+class NotPaused(Refused):
+    """There is no turn that stands open."""
+
+    code = "not_paused"
+
+
+class Busy(Refused):
+    """A compaction, a navigation or a switch of models is under way."""
+
+    code = "busy"
+
+
+class InvalidRequest(Refused):
+    """It makes no sense, whenever it is asked for."""
+
+    code = "invalid_request"
+
+
+class NotFound(Refused):
+    """What it names is not there."""
+
+    code = "not_found"
+
+
+class NotDone(Refused):
+    """It was begun, or accepted, and came to nothing."""
+
+    code = "failed"
+
+
+class ShutDown(Refused):
+    """The Pod has ended, or is about to."""
+
+    code = "shutting_down"
+
+
+class Interrupted(Refused):
+    """Somebody interrupted everything before it began; nothing came of it."""
+
+    code = "interrupted"
+
+
 class LogFailed(SessionError):
     """The log could not be read or written; what was acknowledged before stands."""
 

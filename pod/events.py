@@ -81,6 +81,19 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+class PermissionRequest(Struct, frozen=True, tag="permission_request"):
+    """A call waits for somebody to allow it; a permission entry tells the answer.
+
+    *arguments* is the JSON the model gave, *rule* what led to the question, as
+    it is written.
+    """
+
+    call_id: str
+    tool: str
+    arguments: str
+    rule: str
+
+
 class Context(Struct, frozen=True, tag="context"):
     """How full the context is, told after every request and every compaction.
 
@@ -146,6 +159,7 @@ PodLive = (
     CompactProgress
     | CompactSkipped
     | HookFailed
+    | PermissionRequest
     | NavigateStart
     | Context
     | Status

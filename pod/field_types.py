@@ -34,6 +34,8 @@ def describe(annotation: object) -> str:
         return f"a whole number{_bounds(metas, is_whole=True)}"
     if bare is float:
         return f"a number{_bounds(metas, is_whole=False)}"
+    if (table := as_table(bare)) is not None:
+        return f"a table with {', '.join(table.__struct_fields__)}"
     return "a table"
 
 

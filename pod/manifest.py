@@ -163,13 +163,51 @@ class ToolsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Most seconds one bash command may take, where the call asks for no other limit."""
 
 
+class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A permission rule. The first one that matches a call decides; docs/permissions.md says what is matched."""
+
+    action: Annotated[
+        Literal["allow", "deny", "ask", "stop"],
+        Meta(description='"allow", "deny", "ask" or "stop"'),
+    ]
+    """What becomes of the call: it runs; it is answered with an error; somebody is asked (nobody there: an error); or the run ends (exit 4)."""
+    tool: Line = "*"
+    """The tool's name, in upper or lower case; * and ? are wildcards."""
+    pattern: Annotated[str, Meta(min_length=1, description="a text, not empty")] = "*"
+    """What the call is about: its command, path, pattern, query or url, else its arguments as JSON. * is any text, ? one character. Commands joined by ; & | are judged one by one."""
+
+
+PermissionMode = Literal[
+    "default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"
+]
+ToolList = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^()\s\u0000]+(\([^\u0000]+\))?$",
+        description='a tool, or a tool and a pattern, like "Bash(git *)"',
+    ),
+]
+
+
 class PermissionsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the tools may read and write."""
+    """Where the tools may read and write, and which calls may run."""
 
     read_roots: tuple[PathText, ...] = (".",)
     """Folders the file tools may read in, relative to the folder the Pod is started in."""
     write_roots: tuple[PathText, ...] = (".",)
     """Folders the file tools may write in, relative to the folder the Pod is started in. Empty: nowhere."""
+    rules: tuple[RuleTable, ...] = ()
+    """Rules for tool calls, as [[permissions.rules]] tables with action, tool and pattern; the first that matches decides."""
+    default_action: Annotated[
+        Literal["allow", "deny", "ask"] | None, Meta(examples=["deny"])
+    ] = None
+    """What becomes of a call that no rule matches. Unset: "allow", but "deny" where allowed_tools is set."""
+    mode: PermissionMode = "default"
+    """How strict it is in all: "plan" runs no tool that may change anything, "acceptEdits" asks for all but the file tools, "dontAsk" takes "ask" and what no rule matches as denied, "bypassPermissions" takes them as allowed; rules that deny hold in each."""
+    allowed_tools: tuple[ToolList, ...] = ()
+    """Calls that are allowed, ahead of the rules: "Read", "Bash(git *)". With any, what no rule matches is denied."""
+    disallowed_tools: tuple[ToolList, ...] = ()
+    """Calls that are denied, ahead of everything else."""
 
 
 class SessionTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,6 +227,8 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     """Whether the context is compacted by itself. If not, a full one ends the run (exit 7); by hand it still can be."""
+    auto_continue: bool = True
+    """Whether a Pod that stays asks the model to continue after a compaction behind a run, where no input waits: once for each of the user's messages."""
     mode: Annotated[Mode | None, Meta(examples=["summarize"])] = None
     """Who writes the summary: "worker" is an agent of its own that reads what matters, "summarize" a model that is asked once, "remote" a server of yours, "native" the provider itself, "mechanical" takes no model. Unset: worker, or remote where remote_endpoint is set."""
     order: tuple[Mode, ...] = ("worker", "summarize", "mechanical")

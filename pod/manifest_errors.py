@@ -72,7 +72,7 @@ def arrays_of(manifest: type[Struct]) -> Tables:
 def _array_problems(
     path: KeyPath, value: object, struct: type[Struct], tables: Tables
 ) -> Iterator[Problem]:
-    written = label((*path, 0))
+    written = f"[[{'.'.join(map(shown_part, path))}]]"
     if not isinstance(value, list):
         text = f"{label(path)}: {_shown(value)} is no array of tables; write {written}"
         yield Problem(path, f"{text} and the keys of one below it, once for each")

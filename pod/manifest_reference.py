@@ -69,9 +69,7 @@ def _comment(text: str) -> Iterator[str]:
 
 def _page_lines() -> Iterator[str]:
     yield _INTRODUCTION
-    tables = {f"[{name}]": table for name, table in tables_of(Manifest).items()}
-    arrays = {f"[[{name}]]": table for name, table in arrays_of(Manifest).items()}
-    for header, table in {**tables, **arrays}.items():
+    for header, table in _headers():
         yield f"## {header}"
         yield ""
         yield table_doc(table)
@@ -80,6 +78,16 @@ def _page_lines() -> Iterator[str]:
         yield "|---|---|---|---|"
         yield from _rows(table)
         yield ""
+
+
+def _headers() -> Iterator[tuple[str, type[Struct]]]:
+    """Yield all tables with their headers; arrays in a table stand behind it."""
+    for name, table in tables_of(Manifest).items():
+        yield f"[{name}]", table
+        for key, items in arrays_of(table).items():
+            yield f"[[{name}.{key}]]", items
+    for name, items in arrays_of(Manifest).items():
+        yield f"[[{name}]]", items
 
 
 def _rows(table: type[Struct]) -> Iterator[str]:

@@ -262,7 +262,7 @@ class _Navigation:
         """Move the leaf, with all that belongs to it, in one durable write."""
         session = self._session
         try:
-            waiting = self._came_meanwhile()
+            self._refuse_moved()
         except NavigationMissed as error:
             await self._failed(_charged(error, entry), 0.0)
             raise
@@ -275,7 +275,7 @@ class _Navigation:
         if self._wish.label and labelled is not None:
             behind.append(Label(target=labelled, label=self._wish.label))
         with trio.CancelScope(shield=True):
-            written = session.move(place.leaf, *behind, *waiting)
+            written = session.move(place.leaf, *behind)
             await session.commit()
         found = next((e for e in written if isinstance(e, BranchSummary)), None)
         await self._hooks.tree(
@@ -289,27 +289,21 @@ class _Navigation:
         )
         return Navigation(left, session.leaf, place.text, found)
 
-    def _came_meanwhile(self) -> list[InputEntry]:
-        """Return input that was accepted since, to wait where the session goes.
+    def _refuse_moved(self) -> None:
+        """Raise NavigationMissed where the session went on meanwhile.
 
-        The leaf is looked at again: if anything else has moved it, what was
-        summarised is not what would be left. Raises NavigationMissed.
+        Then what was summarised is not what would be left. Input that was accepted
+        is nothing of the kind: it waits, wherever it hangs.
         """
         tree = self._session.tree
         since = left_behind(tree, self._session.leaf, self._old)
-        inputs = [e for e in since.entries if isinstance(e, InputEntry)]
-        if since.ancestor != self._old or len(inputs) != len(since.entries):
+        are_inputs = all(isinstance(entry, InputEntry) for entry in since.entries)
+        if since.ancestor != self._old or not are_inputs:
             raise NavigationMissed(
                 "the session went on while the branch was summarised: nothing was"
                 " moved",
                 code="moved",
             )
-        waiting = {entry.input for entry in self._session.pending_inputs}
-        return [
-            InputEntry(input=entry.input, text=entry.text)
-            for entry in inputs
-            if entry.input in waiting
-        ]
 
 
 def _with(wish: Wish, answer: BeforeTreeAnswer) -> Wish:

@@ -130,12 +130,12 @@ def delivered_before(
     the inputs; a crash may cut between them. Then the items are the last
     entries there are.
     """
-    texts = _last_texts(path)
-    return tuple(
-        entry.input
-        for entry, text in zip(pending, texts, strict=False)
-        if entry.text == text
-    )
+    waiting = iter(pending)
+    found: list[str] = []
+    for text in _last_texts(path):
+        # Not all that waited may have been due: those in between wait on.
+        found += next(([e.input] for e in waiting if e.text == text), [])
+    return tuple(found)
 
 
 def _last_texts(path: Sequence[AnyEntry]) -> list[str]:

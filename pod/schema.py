@@ -26,13 +26,18 @@ def manifest_schema() -> str:
         "title": "Pod manifest",
         "definitions": {
             table.__name__: _described(definitions[table.__name__], table)
-            for table in [
-                *tables_of(Manifest).values(),
-                *arrays_of(Manifest).values(),
-            ]
+            for table in _tables()
         },
     }
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _tables() -> Iterator[type[Struct]]:
+    """Yield the tables of a manifest, and what arrays of tables hold."""
+    for table in tables_of(Manifest).values():
+        yield table
+        yield from arrays_of(table).values()
+    yield from arrays_of(Manifest).values()
 
 
 def _described(definition: dict[str, Json], struct: type[Struct]) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from pod.branches import destination
 from pod.clock import now
 from pod.compaction.breaker import Breaker, Breakers, breakers_after, breakers_of
 from pod.compaction.thrash import Thrash, thrash_of
-from pod.context import State, pending_inputs, state
+from pod.context import State, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
@@ -84,7 +84,6 @@ class Session:
         """The circuit breakers, as the path to the leaf left them."""
         self.thrash = Thrash()
         """How closely compactions follow each other on the path to the leaf."""
-        self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
     @classmethod
@@ -211,8 +210,8 @@ class Session:
 
     @property
     def pending_inputs(self) -> list[InputEntry]:
-        """Inputs that were accepted and are in the history of no branch yet."""
-        return list(self._pending.values())
+        """Inputs that were accepted, are in the history of no branch yet, and wait."""
+        return list(self.tree.waiting.values())
 
     @property
     def state(self) -> State:
@@ -350,12 +349,6 @@ class Session:
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
                 self.run = None
-            elif isinstance(entry, InputEntry):
-                if entry.input not in self.tree.delivered:
-                    self._pending[entry.input] = entry
-            elif isinstance(entry, DeliveredEntry):
-                for input in entry.inputs:
-                    self._pending.pop(input, None)
         for entry in entries:
             self.on_entry(entry)
 
@@ -375,11 +368,6 @@ class Session:
         self.breakers, self.thrash = breakers_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
-        self._pending = {
-            entry.input: entry
-            for entry in pending_inputs(path)
-            if entry.input not in self.tree.delivered
-        }
 
     def _forget(self) -> None:
         """Let go of what the latest compaction replaced; the log keeps it."""

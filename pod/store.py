@@ -166,7 +166,7 @@ class Store:
                 for record in read(chunks(fd))
                 if isinstance(record, Record)
             )
-            ids = _ids(self._random)
+            ids = _ids(self._random, taken=tree)
             with SessionLog.create(part, header) as log:
                 log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
                 part.rename(path)
@@ -290,12 +290,16 @@ def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Li
     return replace(listed, entries=last, outcome=outcome, name=name, prompt=prompt)
 
 
-def _ids(random: Random) -> Iterator[str]:
-    taken: set[str] = set()
+def _ids(random: Random, taken: Tree) -> Iterator[str]:
+    """Give ids that are neither given before nor in *taken*.
+
+    An id of the source that stays (a branch summary's from_id) means nothing else.
+    """
+    given: set[str] = set()
     while True:
         id = f"{random.getrandbits(32):08x}"
-        if id not in taken:
-            taken.add(id)
+        if id not in given and id not in taken:
+            given.add(id)
             yield id
 
 

@@ -13,6 +13,7 @@ from pod.entries import (
     CompactionFailed,
     CompactionStart,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
@@ -23,10 +24,20 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     UsageEntry,
 )
 
-HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
+HELD = (
+    RunStart,
+    RunEnd,
+    TurnAbandoned,
+    ModelChange,
+    PromptChange,
+    BreakerChange,
+    Label,
+    Leaf,
+)
 """Kinds that are never let go of: small, and state() and the breaker need them."""
 
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
@@ -67,7 +78,12 @@ class Tree:
         self.name = ""
         """What a person named the session."""
         self.delivered: set[str] = set()
-        """Inputs that are in the history, on whatever branch."""
+        """Inputs that are in the history, on whatever branch, or were handed back."""
+        self.waiting: dict[str, InputEntry] = {}
+        """Inputs that were accepted and are none of those, in order, by their id.
+
+        Wherever they hang: who navigates meanwhile does not lose them.
+        """
         self.running: dict[str, RunStart] = {}
         """Runs that have no end, on whatever branch, by their id."""
         self.compacting: dict[str, CompactionStart] = {}
@@ -105,8 +121,13 @@ class Tree:
                 del self.labels[entry.target]
         elif isinstance(entry, SessionInfo):
             self.name = entry.name
-        elif isinstance(entry, DeliveredEntry):
+        elif isinstance(entry, InputEntry):
+            if entry.input not in self.delivered:
+                self.waiting[entry.input] = entry
+        elif isinstance(entry, DeliveredEntry | HandedBack):
             self.delivered.update(entry.inputs)
+            for input in entry.inputs:
+                self.waiting.pop(input, None)
         elif isinstance(entry, RunStart):
             self.running[entry.run or entry.id] = entry
         elif isinstance(entry, RunEnd):

@@ -17,6 +17,7 @@ from pod.entries import (
     Custom,
     CustomMessage,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
@@ -31,6 +32,7 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     Unknown,
     UsageEntry,
 )
@@ -118,6 +120,8 @@ class View:
                 | DeliveredEntry()
                 | RunStart()
                 | RunEnd()
+                | TurnAbandoned()
+                | HandedBack()
                 | ModelChange()
                 | PromptChange()
                 | SessionInfo()

@@ -63,6 +63,8 @@ class Attempt:
         self._revision = self._session.revision
         self._fingerprint = ""
         self._attempts: list[str] = []
+        self.failed: CompactionFailed | None = None
+        """How it ended, where it came to nothing."""
         self._asking = Asking(compactor, job)
         self._brief: Brief | None = None
         self._kept_data = ""
@@ -332,6 +334,7 @@ class Attempt:
             )
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
+        self.failed = entry
         return entry
 
 

@@ -10,6 +10,7 @@ from pod.compaction.thresholds import Thresholds
 from pod.compaction.watch import ContextWatch
 from pod.entries import Mode
 from pod.hooks.hooks import Hooks
+from pod.maintenance import Maintenance
 from pod.manifest import CompactionTable, Manifest
 from pod.measured import calibration_of, last_measured
 from pod.session import Session
@@ -20,6 +21,7 @@ from worker.items import ToolResult
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import Permit, allow_all
 
 
 def open_watch(
@@ -29,26 +31,33 @@ def open_watch(
     *,
     scope: Scope,
     worker_model: Model,
+    worker_permit: Permit = allow_all,
     files: FilesInUse,
     tell: Tell,
     summarizers: Sequence[Model] = (),
     hooks: Hooks | None = None,
+    maintenance: Maintenance | None = None,
+    asked: Setup | None = None,
 ) -> ContextWatch:
     """Return the watch over *session*'s context, with what its log knows of it.
 
     *summarizers* are the models "summarize" asks, in order; without any it is
-    *worker_model*.
+    *worker_model*. *asked* is what they and compact workers run with, where that
+    is not *setup*: so a model can make room for the one that comes next. Watches
+    over one session share their *maintenance*.
     """
     table = manifest.compaction
     compactor = Compactor(
         session,
-        setup,
+        asked or setup,
         settings_of(manifest),
         scope=scope,
         worker_model=worker_model,
+        worker_permit=worker_permit,
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
+        maintenance=maintenance,
         summarizers=summarizers,
         hooks=hooks,
     )

@@ -79,9 +79,9 @@ class RequestsInRun:
 
 
 def with_hooks(setup: Setup, hooks: Hooks, session: Session) -> Setup:
-    """Return *setup* with *hooks* around its tool calls."""
+    """Return *setup* with *hooks* around its tool calls, behind its permission rules."""
     calls = CallsInRun(hooks, session)
-    permit = in_turn(calls.permit, setup.toolbox.permit)
+    permit = in_turn(setup.toolbox.permit, calls.permit)
     toolbox = replace(setup.toolbox, permit=permit, hooks=calls)
     return replace(setup, toolbox=toolbox)
 

@@ -223,7 +223,7 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         (
             f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
             '"interrupted":false,"message":"","text":"hi","requests":0,'
-            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"permission_denials":[]}'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"returned":[],"permission_denials":[]}'
         ),
     ),
     (

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import tomli
+from msgspec import Struct
 from msgspec.structs import asdict, fields
 
 from pod.manifest import Manifest
@@ -82,14 +83,21 @@ def test_the_example_is_plain_toml() -> None:
 
 def test_the_page_has_a_row_for_every_key() -> None:
     rows = re.findall(
-        r"(?m)^## \[+(\w+)\]+|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
+        r"(?m)^## \[+([\w.]+)\]+|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
     )
 
     assert [table or key for table, key in rows] == [
         word
-        for name, struct in [
-            *tables_of(Manifest).items(),
-            *arrays_of(Manifest).items(),
-        ]
+        for name, struct in all_tables().items()
         for word in (name, *struct.__struct_fields__)
     ]
+
+
+def all_tables() -> dict[str, type[Struct]]:
+    """Return every table by the name in its header, in the order of the page."""
+    tables: dict[str, type[Struct]] = {}
+    for name, struct in tables_of(Manifest).items():
+        tables[name] = struct
+        for key, items in arrays_of(struct).items():
+            tables[f"{name}.{key}"] = items
+    return tables | dict(arrays_of(Manifest))

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 import trio
 
+from pod.closing import is_open
 from pod.compaction.opening import open_watch
 from pod.context import context
 from pod.disk import Disk, RealDisk
@@ -28,7 +29,7 @@ from pod.entries import (
 from pod.exits import Exit
 from pod.log import read_log
 from pod.manifest import Manifest
-from pod.pod import Bounds, NothingToDo, Pod, is_open
+from pod.pod import Bounds, NothingToDo, Pod
 from pod.session import Session
 from tests.fakes import FakeTool, Heard, Step, StepClient, called, said
 from tests.instruments import CancelAt

@@ -7,10 +7,11 @@ from random import Random
 import trio
 from msgspec.structs import replace
 
+from pod.closing import is_open
 from pod.disk import Disk
 from pod.entries import Header, ItemEntry, Known, Label
 from pod.errors import LogFailed
-from pod.pod import NothingToDo, is_open
+from pod.pod import NothingToDo
 from pod.session import Session
 from tests.instruments import CancelAt
 from tests.pod.compaction.pods import TABLE, FillingPod
