@@ -172,9 +172,10 @@ class Client:
         return [read_event(bytes(each)) for each in found.events]
 
     async def answer_permission(
-        self, request: str, *, allow: bool, message: str = ""
+        self, call_id: str, *, allow: bool, message: str = ""
     ) -> None:
-        await self.request(AnswerPermission(request, allow, message))
+        """Say whether the call of a PermissionRequest may run."""
+        await self.request(AnswerPermission(call_id, allow, message))
 
     async def shutdown(self, *, now: bool = False) -> None:
         """End the Pod when its run is over, or *now*."""

@@ -19,7 +19,7 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.events import PROTOCOL, Standing, Status
+from pod.events import PROTOCOL, Init, Standing, Status
 from pod.protocol.client import Client, connect
 from pod.protocol.endpoint import listening
 from pod.protocol.hub import Hub
@@ -230,8 +230,8 @@ async def served(folder: Path) -> AsyncIterator[Served]:
     said: list[str] = []
     with opened(folder / "s.jsonl") as session:
         hub = Hub(
-            session.id,
             Following(
+                session=session.id,
                 seq=session.seq,
                 model="m",
                 leaf=session.leaf,
@@ -262,12 +262,18 @@ async def served(folder: Path) -> AsyncIterator[Served]:
 
 
 def greeting(state: PodState) -> Snapshot:
-    return Snapshot(
+    about = Init(
         protocol=PROTOCOL,
         pod="test",
         version="1",
+        model="m",
+        provider="scripted",
+        context_window=None,
+        max_tokens=1,
+        tools=(),
         cwd="/w",
         log=None,
-        pid=1,
-        state=state,
+        resumed=False,
+        sandbox="off",
     )
+    return Snapshot(protocol=PROTOCOL, pid=1, about=about, state=state)

@@ -54,6 +54,7 @@ async def test_a_connection_begins_with_one_snapshot(short: Path) -> None:
     assert isinstance(raw.snapshot, Snapshot)
     state = PodState(
         state="idle",
+        session="s",
         seq=1,
         leaf=pod.pod.session.leaf,
         run=None,
@@ -438,7 +439,7 @@ async def test_a_permission_that_nobody_asked_for_cannot_be_answered(
     async with served(short) as pod, pod.raw() as raw:
         answer = await raw.ask(
             '{"id":1,"method":"answer_permission",'
-            '"params":{"request":"r","allow":true}}'
+            '"params":{"call_id":"c","allow":true}}'
         )
 
     assert answer == (1, "not_found")
