@@ -111,6 +111,7 @@ class _Serving:
         self._session = session
         self._progress = progress
         self._where = where
+        self._paths = where.sockets
         self._stdout = stdout
         self._exit = Exit.DONE
         self._hub = hub_of(session, parts.model.id)
@@ -155,15 +156,17 @@ class _Serving:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._watch_signals, server)
                 await nursery.start(live.serve)
-                await server.run(sockets, owner)
+                async with trio.open_nursery() as serving:
+                    await serving.start(server.run, sockets, owner)
+                    self._announce()
                 nursery.cancel_scope.cancel()
 
     @contextmanager
     def _listening(self) -> Iterator[list[trio.socket.SocketType]]:
-        """Listen, tell where, and be listed, for as long as the context lasts."""
-        paths = list(self._where.sockets)
-        if not paths and not self._where.streams:
-            paths = [default_socket(self._session.id)]
+        """Listen, and be listed, for as long as the context lasts."""
+        if not self._paths and not self._where.streams:
+            self._paths = (default_socket(self._session.id),)
+        paths = self._paths
         entry = Registered(
             name=self._parts.manifest.pod.name,
             session=self._session.id,
@@ -175,11 +178,14 @@ class _Serving:
         with ExitStack() as stack:
             sockets = [stack.enter_context(listening(path)) for path in paths]
             stack.enter_context(registered(entry))
-            for path in paths:
-                _warn(f"session {self._session.id} listens on {UNIX}{path}")
-                if not self._where.streams:
-                    write_result(self._stdout, f"{UNIX}{path}\n")
             yield sockets
+
+    def _announce(self) -> None:
+        """Tell where it listens, now that it does."""
+        for path in self._paths:
+            _warn(f"session {self._session.id} listens on {UNIX}{path}")
+            if not self._where.streams:
+                write_result(self._stdout, f"{UNIX}{path}\n")
 
     def _greeting(self, opened: Opened) -> Callable[[PodState], Snapshot]:
         about = init_event(self._parts, self._session, opened.setup)
