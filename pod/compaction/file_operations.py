@@ -18,16 +18,21 @@ READ = frozenset({"read_file"})
 MODIFY = frozenset({"write_file", "edit_file"})
 
 
-def file_details(head: Sequence[Item], previous: Compaction | None) -> FileDetails:
+def file_details(
+    head: Sequence[Item],
+    previous: Compaction | None,
+    branches: Iterable[BranchSummary] = (),
+) -> FileDetails:
     """Return the files of *head*, added to those of the compaction before.
 
-    What a hook made of a compaction before does not count. Only calls that
-    succeeded do. The file touched last comes last; one that was also modified
-    is not among those read.
+    *branches* are the summaries of other branches in it. What a hook made of
+    any of these does not count. Only calls that succeeded do. The file touched
+    last comes last; one that was also modified is not among those read.
     """
     touched = _Touched()
-    if previous is not None and not previous.from_hook:
-        touched.details(previous.details)
+    for entry in (previous, *branches):
+        if entry is not None and not entry.from_hook:
+            touched.details(entry.details)
     touched.items(head)
     return touched.found()
 

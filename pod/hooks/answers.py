@@ -210,35 +210,29 @@ def parse(said: object, kind: type[A]) -> A:
     *said* is JSON in bytes or what a Python function returned. Nothing at all,
     None and ``{}`` are the answer that changes nothing. Raises Garbage.
     """
+    json = _as_json(said)
+    if json.strip() in {b"", b"null"}:
+        return kind()
     try:
-        match said:
-            case None:
-                return kind()
-            case bytes():
-                return _of_json(said, kind)
-            case _ if isinstance(said, kind):
-                return msgspec.convert(msgspec.to_builtins(said), kind)
-            case _:
-                return _of_json(msgspec.json.encode(said), kind)
+        answer = msgspec.json.decode(json, type=kind)
+        for text in _kept_data(answer):
+            msgspec.json.decode(text)
     except msgspec.ValidationError as error:
         raise Garbage(f"its answer cannot be used: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Garbage(f"its answer is no JSON: {error}") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Garbage(
-            f"it returned {type(said).__name__}, which is no answer: {error}"
-        ) from None
-
-
-def _of_json(said: bytes, kind: type[A]) -> A:
-    if len(said) > MOST_BYTES:
-        raise Garbage(f"its answer is longer than {MOST_BYTES:,} bytes")
-    if not said.strip():
-        return kind()
-    answer = msgspec.json.decode(said, type=kind)
-    for text in _kept_data(answer):
-        msgspec.json.decode(text)
     return answer
+
+
+def _as_json(said: object) -> bytes:
+    try:
+        json = said if isinstance(said, bytes) else msgspec.json.encode(said)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        kind = type(said).__name__
+        raise Garbage(f"it returned {kind}, which is no answer: {error}") from None
+    if len(json) > MOST_BYTES:
+        raise Garbage(f"its answer is longer than {MOST_BYTES:,} bytes")
+    return json
 
 
 def _kept_data(answer: Answer) -> list[str]:

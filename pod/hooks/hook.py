@@ -10,6 +10,9 @@ from pod.hooks.payloads import AnyPayload, HookEvent
 TIMEOUT = 60.0
 """Seconds a hook may take, where it says nothing else."""
 
+NAME_CHARACTERS = 80
+"""A hook's name is a line; what is longer is cut."""
+
 OnFailure = Literal["continue", "block"]
 """What a hook that failed means for what it was asked about."""
 

@@ -5,7 +5,7 @@ happened without it happens. Two exceptions fail closed: pre_tool_call, since a
 call that nobody judged is not run, and hooks with ``on_failure = "block"``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import trio
@@ -27,7 +27,15 @@ from pod.hooks.answers import (
     parse,
     withheld,
 )
-from pod.hooks.hook import Hook, HookError
+from pod.hooks.hook import (
+    NAME_CHARACTERS,
+    TIMEOUT,
+    Hook,
+    HookError,
+    OnFailure,
+    on_failure_problem,
+    tools_problem,
+)
 from pod.hooks.payloads import (
     AnyPayload,
     BeforeCompact,
@@ -42,6 +50,7 @@ from pod.hooks.payloads import (
     RunEnded,
     event_of,
 )
+from tools.text import short_line
 from worker.cancelled import parted
 from worker.crash import crash_text
 
@@ -78,6 +87,40 @@ class Hooks:
     def append(self, hook: Hook) -> None:
         """Add *hook* behind those of its event."""
         self._hooks[hook.event] = (*self._hooks.get(hook.event, ()), hook)
+
+    def add(
+        self,
+        event: HookEvent,
+        function: Callable[..., object],
+        *,
+        timeout: float = TIMEOUT,
+        on_failure: OnFailure | None = None,
+        tools: Sequence[str] = (),
+    ) -> None:
+        """Have *function*, async (trio) or not, called at *event*.
+
+        It gets the event's payload and returns its answer: the struct, a mapping,
+        or None. Raises ValueError for what *event* does not take.
+        """
+        from pod.hooks.python import ask_function
+
+        for problem in (
+            on_failure_problem(event, on_failure),
+            tools_problem(event, tools),
+        ):
+            if problem is not None:
+                raise ValueError(problem)
+        name = getattr(function, "__qualname__", None) or repr(function)
+        self.append(
+            Hook(
+                event=event,
+                name=short_line(name, NAME_CHARACTERS),
+                ask=ask_function(function),
+                timeout=timeout,
+                on_failure=on_failure,
+                tools=tuple(tools),
+            )
+        )
 
     def has(self, event: HookEvent) -> bool:
         """Whether anybody is to be asked at *event*."""

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pod.errors import SetupError
-from pod.hooks.hook import Ask, Hook
+from pod.hooks.hook import NAME_CHARACTERS, Ask, Hook
 from pod.load_manifest import Loaded
 from pod.manifest import HookTable
 from pod.path_text import path_text
 from tools.text import short_line
 from worker.keys import SECRETS
-
-NAME_CHARACTERS = 80
 
 
 def open_hooks(loaded: Loaded, cwd: Path) -> tuple[Hook, ...]:

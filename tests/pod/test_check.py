@@ -191,6 +191,25 @@ def test_a_compaction_must_have_room_under_its_limits() -> None:
     assert check(derived, replace(FINE, window=None)) == ()
 
 
+def test_a_remote_mode_needs_its_endpoint_and_models_are_listed_once() -> None:
+    url = "http://localhost:9000/"
+    without = CompactionTable(mode="remote", models=("a", "a"))
+    as_rung = CompactionTable(order=("worker", "remote"))
+
+    assert check(Manifest(compaction=without), FINE) == (
+        error(
+            "compaction.mode", 'there is "remote" in it, but no remote_endpoint is set'
+        ),
+        error("compaction.models", '"a" is listed twice'),
+    )
+    assert check(Manifest(compaction=as_rung), FINE) == (
+        error(
+            "compaction.order", 'there is "remote" in it, but no remote_endpoint is set'
+        ),
+    )
+    assert check(Manifest(compaction=CompactionTable(remote_endpoint=url)), FINE) == ()
+
+
 def test_what_the_compaction_table_itself_contradicts() -> None:
     table = CompactionTable(
         order=("worker", "worker"), summary_target=5_000, summary_cap=4_000

@@ -1,7 +1,7 @@
 """A Pod over a session file whose context fills up, with scripted models."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
 from pathlib import Path
@@ -20,12 +20,13 @@ from pod.entries import (
     Header,
     Known,
 )
+from pod.hooks.hooks import Hook, Hooks
 from pod.manifest import CompactionTable, Manifest, PruneTable
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from tests.fakes import FakeTool, Heard
 from tests.turns import setup_for
-from tests.worker.compact import policies
+from tests.worker.compact import policies, summarisers
 from tools.base import Call, Image, ToolOutput
 from tools.scope import Scope
 from worker.api import Request, Text, ToolResult
@@ -91,7 +92,7 @@ class FillingPod:
     """A Pod whose tool ``fetch`` returns *size* tokens a call, *more* and *images*.
 
     *served* is the model as its provider has it, where that is not what the Pod
-    takes it for.
+    takes it for. *summariser* answers who is asked by "summarize".
     """
 
     def __init__(
@@ -115,6 +116,9 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        summariser: Policy | None = None,
+        summarizers: Sequence[Model] = (),
+        hooks: Sequence[Hook] = (),
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008  frozen
         open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
@@ -126,9 +130,11 @@ class FillingPod:
         self.told: list[Known] = []
         self.session = (open_session or open_or_create)(path, header())
         self.session.on_entry = self.told.append
-        policy = Route(
+        policy: Policy = Route(
             {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
         )
+        if summariser is not None:
+            policy = summarisers.Either(summariser, policy)
         random = Random(len(self.session.tree))
         setup = setup_for(
             wrap(ScriptedClient(policy, served or model)),
@@ -164,6 +170,8 @@ class FillingPod:
             worker_model=model,
             files=files,
             tell=self.heard,
+            summarizers=summarizers,
+            hooks=Hooks(hooks, tell=self.heard),
         )
         self.pod = Pod(
             self.session,
