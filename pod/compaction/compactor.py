@@ -92,7 +92,6 @@ class Compactor:
         self._worker_permit = worker_permit
         self._files = files
         self.maintenance = maintenance or Maintenance()
-        self._aborting = trio.CancelScope()
         self._attempt: Attempt | None = None
 
     async def compact(
@@ -110,7 +109,7 @@ class Compactor:
         """
         with self.maintenance.doing("compaction"):
             self._attempt = None
-            with trio.CancelScope() as self._aborting:
+            with trio.CancelScope() as self.maintenance.abort:
                 known = job if isinstance(job, Job) else await job()
                 return await self._compact(known, thresholds, spent)
             if self.failed is not None:
@@ -130,7 +129,7 @@ class Compactor:
         """
         if self.maintenance.work != "compaction":
             return False
-        self._aborting.cancel()
+        self.maintenance.abort.cancel()
         return True
 
     async def _compact(
