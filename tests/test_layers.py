@@ -56,6 +56,7 @@ PURE = {
         "compaction/job",
         "compaction/limits",
         "compaction/mechanical",
+        "compaction/native_block",
         "compaction/prune",
         "compaction/settings",
         "compaction/summary",
