@@ -44,7 +44,8 @@ class Place(Struct, frozen=True):
 class HookFile(Struct, frozen=True):
     """A file that a hook is made of.
 
-    *steps* are the paths gone through on the way to it, symlinks included.
+    *steps* are the paths gone through on the way to it, symlinks included; each
+    is free of symlinks but for its last part.
     """
 
     place: Place
@@ -58,7 +59,8 @@ class Facts(Struct, frozen=True):
     *session_dir* is the folder in use, the default one included; *window* is
     the model's in tokens, None where unknown. *overhead* are the tokens of the
     system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
-    has the files of each hook, the program or the Python file first.
+    has the files of each hook, the program or the Python file first; *steps* are
+    the paths gone through to the manifest, as those of a HookFile.
     """
 
     read_roots: tuple[Place, ...]
@@ -71,6 +73,7 @@ class Facts(Struct, frozen=True):
     is_price_known: bool
     overhead: int = 0
     hooks: tuple[tuple[HookFile, ...], ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Finding(Struct, frozen=True):
@@ -289,14 +292,13 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
 def _hooks(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
     functions = [spec.rpartition(":")[2] for spec in manifest.tools.python]
     known = {*BUILTIN_TOOLS, *COMPACT_TOOLS, *functions}
-    if manifest.hooks and facts.manifest is not None:
-        root = _root_above(facts.manifest, facts.write_roots)
-        if root is not None:
-            yield _error(
-                "hooks.0.event",
-                f"a manifest with hooks may not lie where the model can write, in"
-                f" {_shown(root)}: {MOVE_IT}",
-            )
+    roots = [root for root in facts.write_roots if _can_write(root, facts.steps)]
+    if manifest.hooks and roots:
+        yield _error(
+            "hooks.0.event",
+            "a manifest with hooks may not lie where the model can write, in"
+            f" {_shown(roots[0])}: {MOVE_IT}",
+        )
     for index, (hook, files) in enumerate(
         zip(manifest.hooks, facts.hooks, strict=True)
     ):
@@ -326,7 +328,7 @@ def _hook_files(files: Sequence[HookFile], facts: Facts) -> Iterator[str]:
         elif not file.is_executable:
             yield f"{_shown(file.place)} is not executable: chmod +x it"
         for root in facts.write_roots:
-            if any(_is_inside(step, root) for step in file.steps):
+            if _can_write(root, file.steps):
                 yield (
                     f"{_shown(file.place)} lies in the write root {_shown(root)}:"
                     f" the model could change what the Pod then runs; {MOVE_IT}"
@@ -340,11 +342,17 @@ MOVE_IT = (
 
 
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:
-    return next((root for root in roots if _is_inside(place.path, root)), None)
+    inside = f"{place.path}/"
+    return next((r for r in roots if inside.startswith(f"{r.path.rstrip('/')}/")), None)
 
 
-def _is_inside(path: str, root: Place) -> bool:
-    return f"{path}/".startswith(f"{root.path.rstrip('/')}/")
+def _can_write(root: Place, steps: Sequence[str]) -> bool:
+    """Whether what is on the way can be replaced by who may write in *root*.
+
+    The root itself cannot: a way may lead over it, and out of it again.
+    """
+    below = f"{root.path.rstrip('/')}/"
+    return any(step.startswith(below) for step in steps)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

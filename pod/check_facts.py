@@ -44,6 +44,7 @@ def gather(
         manifest=_place(loaded.path.name, loaded.path) if loaded.path else None,
         system_file=_place(system_file, beside(system_file)) if system_file else None,
         python=tuple(_place(file, beside(file)) for file in files),
+        steps=_steps(loaded.path) if loaded.path else (),
         hooks=tuple(_hook_files(hook, loaded) for hook in manifest.hooks),
         window=manifest.model.context_window or window,
         is_price_known=is_price_known,

@@ -89,15 +89,16 @@ async def navigate(
     it that nothing else (a run, a compaction) changes the session meanwhile;
     input may be accepted, and waits where the session goes.
 
-    The order: where the leaf is the target already nothing happens, but for the
+    The order: during a run or a compaction it is refused; where the leaf is the
+    target already nothing happens, but for the
     *label*; then the target is looked for, the entries collected, the hooks
     asked, the branch summarised, and the leaf, the summary and the label written
     as one and durably. Cancelling *abort* until then gives a cancelled
     navigation; a cancel from outside passes.
 
-    Raises EntryNotFound, NavigationRefused (nothing to summarise, or no model to
-    do it), NavigationMissed (no summary came of it), LogFailed: then the leaf is
-    where it was.
+    Raises EntryNotFound, NavigationRefused (a run or a compaction is under way,
+    there is nothing to summarise, or no model to do it), NavigationMissed (no
+    summary came of it), LogFailed: then the leaf is where it was.
     """
     wish = Wish(summarize, instructions, replace_instructions, label)
     return await _Navigation(
@@ -135,6 +136,10 @@ class _Navigation:
         self._old = session.leaf
 
     async def run(self) -> Navigation:
+        if self._session.run is not None:
+            raise NavigationRefused("A run is under way: it has to end first")
+        if self._session.tree.compacting:
+            raise NavigationRefused("A compaction is under way: it has to end first")
         if self._target == self._old:
             return await self._stay()
         place = destination(self._session.tree, self._target)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from pod.between_runs import Doors
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
 from pod.errors import SetupError
-from pod.live import Doors, LivePod
+from pod.live import LivePod
 from pod.pod import Pod, Switched
 from pod.session import Session
 from pod.setup import (

@@ -174,13 +174,19 @@ def watch_over(
         worker_permit=opened.worker_permit,
         files=files,
         tell=tell,
-        summarizers=[
-            suited(model_of(parts.manifest, id), model) for id in table.models
-        ],
+        summarizers=summary_models(parts.manifest, model),
         hooks=hooks,
         maintenance=maintenance,
         asked=asked,
     )
+
+
+def summary_models(manifest: Manifest, like: Model) -> list[Model]:
+    """Return the models that summaries are asked of in one call, in order.
+
+    *like* is the Pod's own; none where the manifest names none.
+    """
+    return [suited(model_of(manifest, id), like) for id in manifest.compaction.models]
 
 
 def refuse_limits(parts: Parts, setup: Setup) -> None:

@@ -26,7 +26,7 @@ from pod.load_manifest import Loaded, load
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
 from pod.session import Session
-from pod.setup import assemble, model_of, refuse_errors
+from pod.setup import assemble, model_of, refuse_errors, summary_models
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line
@@ -117,12 +117,19 @@ async def _means(
         return
 
     def told(event: Live) -> None:
-        if isinstance(event, Retry) and not asked.quiet:
+        if isinstance(event, Warning):
+            say(f"pod: {event.message}")
+        elif isinstance(event, Retry) and not asked.quiet:
             say(f"pod: {event.kind}: {event.message}; again in {event.wait:.1f} s")
 
     parts = assemble(loaded, cwd, open_client)
     async with parts.opened(session) as opened:
-        summarizer = open_summarizer(parts.manifest, opened.setup, listen=told)
+        summarizer = open_summarizer(
+            parts.manifest,
+            opened.setup,
+            models=summary_models(parts.manifest, opened.setup.model),
+            listen=told,
+        )
         yield _Means(opened.hooks, summarizer)
 
 

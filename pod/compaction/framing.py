@@ -40,13 +40,17 @@ def summary_text(summary: str) -> str:
 
     The lists of files at its end keep their tags, the names in them do not.
     """
+    return fill("compaction_summary", summary=_listed(summary))
+
+
+def _listed(summary: str) -> str:
+    """Return *summary* escaped, but for the tags of the lists of files at its end."""
     prose = without_files(summary)
     lists = [
         f"<{found[1]}>\n{escaped(found[2])}\n</{found[1]}>"
         for found in _FILES.finditer(summary[len(prose) :])
     ]
-    parts = [escaped(prose), "\n".join(lists)]
-    return fill("compaction_summary", summary="\n\n".join(filter(None, parts)))
+    return "\n\n".join(filter(None, [escaped(prose), "\n".join(lists)]))
 
 
 def with_files(summary: str, details: FileDetails) -> str:
@@ -80,9 +84,11 @@ _FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
 def branch_summary_text(summary: str, details: FileDetails) -> str:
     """Return what was done on a branch that was left, as the model is told of it.
 
-    The names of its files stand behind the summary.
+    The names of its files stand behind the summary, in the place of lists that
+    another agent put there.
     """
-    text = fill("branch_summary_context", summary=escaped(summary))
+    prose = escaped(without_files(summary)) if file_tags(details) else _listed(summary)
+    text = fill("branch_summary_context", summary=prose)
     return "\n\n".join(filter(None, (text, file_tags(details))))
 
 

@@ -48,7 +48,9 @@ def test_roots_are_in_the_working_folder_and_files_beside_the_manifest(
         python=(Place("t.py", str(pods / "t.py"), "file"),),
         window=5,
         is_price_known=False,
+        steps=gathered.steps,
     )
+    assert gathered.steps[-1] == str(pods / "pod.toml")
 
 
 def test_without_a_manifest_the_given_facts_count(tmp_path: Path) -> None:

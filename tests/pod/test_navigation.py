@@ -13,6 +13,7 @@ from pod.compaction.framing import branch_summary_text
 from pod.entries import (
     AnyEntry,
     BranchSummary,
+    CompactionStart,
     CustomMessage,
     FileDetails,
     InputEntry,
@@ -21,6 +22,8 @@ from pod.entries import (
     Label,
     Leaf,
     NavigationFailed,
+    Notice,
+    RunEnd,
     RunStart,
 )
 from pod.errors import EntryNotFound, NavigationMissed, NavigationRefused
@@ -30,6 +33,7 @@ from pod.hooks.hooks import Hook, Hooks
 from pod.hooks.payloads import AnyPayload, BeforeTree, Navigated
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
+from pod.recovery import CUT_OFF
 from pod.session import Session
 from tests.makers import call, said, synthetic, user
 from tests.pod.logs import HEADER
@@ -314,7 +318,8 @@ async def test_further_down_nothing_is_left_behind_and_nobody_is_asked(
 
 
 async def test_a_branch_on_which_nothing_was_said_is_refused(case: Case) -> None:
-    case.session.append(RunStart(model="m"))
+    end = RunEnd(outcome="failed", reason="auth", exit_code=5)
+    case.session.append(RunStart(model="m"), end)
     before = case.written()
 
     with pytest.raises(NavigationRefused, match="No content to summarize") as refused:
@@ -323,6 +328,44 @@ async def test_a_branch_on_which_nothing_was_said_is_refused(case: Case) -> None
     assert str(refused.value) == NO_CONTENT
     assert case.written() == before
     assert case.told == []
+
+
+async def test_during_a_run_or_a_compaction_the_leaf_stays(case: Case) -> None:
+    """pi#6558, pi#9178."""
+    compacting = CompactionStart(
+        compaction_id="c", reason="manual", mode="worker", tokens_before=1
+    )
+    case.session.append(compacting)
+    with pytest.raises(NavigationRefused, match="compaction is under way"):
+        await case.go(case.a2)
+    case.session.append(RunStart(model="m"))
+    with pytest.raises(NavigationRefused, match="run is under way"):
+        await case.go(case.a2)
+
+    assert len(case.of(Leaf)) == 1, "that of the fixture"
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+async def test_a_navigation_that_a_crash_cut_off_did_not_take_place(
+    case: Case, lost: int
+) -> None:
+    """Its lines are one write; a power cut may leave some of them."""
+    opened = case.add(call("c1"))
+    case.session.navigate(case.a2)
+    items = list(case.session.items)
+    await case.go(opened, summarize=True, summarizer=Fake(), label="tried")
+    path = case.session.path
+    assert path is not None
+    case.session.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-lost]) + lines[-lost][:20])
+
+    with Session.open(path) as session:
+        assert (session.leaf, list(session.items)) == (case.a2, items)
+        told = [entry for entry in session.recovered if isinstance(entry, Notice)]
+        assert [notice.message for notice in told if notice.message == CUT_OFF]
+    with Session.open(path) as session:
+        assert (session.leaf, session.recovered) == (case.a2, ())
 
 
 async def test_without_a_model_there_is_no_summary(case: Case) -> None:

@@ -125,7 +125,7 @@ def test_instructions_reach_the_compact_worker(begun: Callable[..., Path]) -> No
     main(["compact", path.stem, "--instructions", "Mind the gap.", *SCRIPTED])
 
     (transcript,) = path.with_suffix(".files").glob("compact-*.jsonl")
-    task = transcript.read_text().splitlines()[0]
+    task = transcript.read_text().splitlines()[1]
     assert "<instructions>\\nMind the gap.\\n</instructions>" in task
 
 
@@ -163,7 +163,7 @@ def test_a_dry_run_shows_what_the_worker_gets_and_changes_nothing(
     )
     main(["compact", path.stem, "--instructions", "Mind it.", *SCRIPTED])
     (transcript,) = path.with_suffix(".files").glob("compact-*.jsonl")
-    first = transcript.read_text().splitlines()[0]
+    first = transcript.read_text().splitlines()[1]
     assert shown == f"{msgspec.json.decode(first, type=UserText).text}\n"
 
 

@@ -160,6 +160,7 @@ class FillingPod:
                 ),
             ),
         )
+        self.hooks = Hooks(hooks, tell=self.heard)
         self.scope = Scope([path.parent], [], path.parent)
         self.files = files = files_of(self.session)
         self.watch = open_watch(
@@ -171,7 +172,7 @@ class FillingPod:
             files=files,
             tell=self.heard,
             summarizers=summarizers,
-            hooks=Hooks(hooks, tell=self.heard),
+            hooks=self.hooks,
         )
         self.pod = Pod(
             self.session,
@@ -181,6 +182,7 @@ class FillingPod:
             settled=trio.lowlevel.checkpoint,
             watch=self.watch,
             files=files,
+            hooks=self.hooks,
         )
 
     async def _fetch(self, call: Call) -> ToolOutput:
