@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
+from pod.compaction.native_block import native_in
 from pod.entries import Compaction, Directive, FileDetails, Reference
 from pod.toml_text import printable
 from prompts import fill
@@ -17,8 +18,12 @@ from worker.items import SystemText
 def leading_items(compaction: Compaction) -> list[SystemText]:
     """Return what stands before the kept items: summary, directives, files, references."""
     texts = []
+    summary: list[SystemText] = []
     if compaction.summary.strip():
-        texts.append(summary_text(compaction.summary))
+        text = summary_text(compaction.summary)
+        is_native = compaction.mode == "native"
+        native = native_in(compaction.preserve_data) if is_native else None
+        summary = [SystemText(text, native)]
     if compaction.directives:
         texts.append(directives_text(compaction.directives))
     texts += [
@@ -27,7 +32,7 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
     ]
     if compaction.references:
         texts.append(references_text(compaction.references))
-    return [SystemText(text) for text in texts]
+    return [*summary, *map(SystemText, texts)]
 
 
 def summary_text(summary: str) -> str:
