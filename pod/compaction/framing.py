@@ -139,7 +139,7 @@ def auto_read_text(
     lines = "" if start is None else f":{start}-{start if end is None else end}"
     return fill(
         "auto_read",
-        place=printable(path) + lines,
+        place=escaped(printable(path)) + lines,
         nonce=nonce(text),
         text=escaped(text.removesuffix("\n")),
     )
@@ -147,8 +147,8 @@ def auto_read_text(
 
 def references_text(references: Sequence[Reference]) -> str:
     lines = [
-        f"- {printable(reference.path)}"
-        + (f" ({printable(reference.use)})" if reference.use else "")
+        f"- {escaped(printable(reference.path))}"
+        + (f" ({escaped(printable(reference.use))})" if reference.use else "")
         for reference in references
     ]
     return fill("references", files="\n".join(lines))
