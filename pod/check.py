@@ -19,6 +19,7 @@ from pod.manifest import (
     ToolsTable,
 )
 from pod.merge import Source
+from pod.protocol.reading import EVENTS
 from pod.toml_text import quoted, toml_value
 
 LEAST_THINKING = 1024
@@ -73,6 +74,7 @@ class Facts(Struct, frozen=True):
     is_price_known: bool
     overhead: int = 0
     hooks: tuple[tuple[HookFile, ...], ...] = ()
+    listeners: tuple[tuple[HookFile, ...], ...] = ()
     steps: tuple[str, ...] = ()
 
 
@@ -100,6 +102,7 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_own_files(facts),
         *_compaction(manifest, facts),
         *_hooks(manifest, facts),
+        *_listeners(manifest, facts),
     )
 
 
@@ -319,6 +322,62 @@ def _hooks(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
                 yield _error(f"{at}.tools", f"there is no tool {quoted(tool)}{hint}")
         key = f"{at}.python" if hook.command is None else f"{at}.command"
         yield from (_error(key, text) for text in _hook_files(files, facts))
+
+
+def _listeners(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    roots = [root for root in facts.write_roots if _can_write(root, facts.steps)]
+    for index, (listener, files) in enumerate(
+        zip(manifest.listeners, facts.listeners, strict=True)
+    ):
+        at = f"listeners.{index}"
+        given = [
+            name
+            for name, value in (
+                ("file", listener.file),
+                ("command", listener.command),
+                ("socket", listener.socket),
+            )
+            if value is not None
+        ]
+        if len(given) != 1:
+            yield _error(
+                f"{at}.{given[1] if given else 'file'}",
+                f"set together with {given[0]}: keep one of them"
+                if given
+                else "name a file, a command or a socket",
+            )
+            continue
+        for name in listener.types:
+            if name not in EVENTS:
+                near = get_close_matches(name, EVENTS, n=1)
+                hint = f"; did you mean {quoted(near[0])}?" if near else ""
+                yield _error(f"{at}.types", f"there is no event {quoted(name)}{hint}")
+        if listener.command is not None:
+            if roots:
+                yield _error(
+                    f"{at}.command",
+                    "a manifest with commands may not lie where the model can write,"
+                    f" in {_shown(roots[0])}: {MOVE_IT}",
+                )
+            yield from (
+                _error(f"{at}.command", text) for text in _hook_files(files, facts)
+            )
+        elif listener.file is not None:
+            yield from (
+                _error(f"{at}.file", text) for text in _written(files[0], facts)
+            )
+
+
+def _written(file: HookFile, facts: Facts) -> Iterator[str]:
+    if file.place.kind == "folder":
+        yield f"{_shown(file.place)} is a folder"
+    for root in facts.write_roots:
+        if _can_write(root, file.steps):
+            yield (
+                f"{_shown(file.place)} lies in the write root {_shown(root)}: the model"
+                f" could have the events written elsewhere; {MOVE_IT}"
+            )
+            return
 
 
 def _hook_files(files: Sequence[HookFile], facts: Facts) -> Iterator[str]:
