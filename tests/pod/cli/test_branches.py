@@ -10,6 +10,8 @@ import pytest
 
 from pod.cli import main
 from pod.cli.branches import Asked, go_loaded
+from pod.cli.options import Options
+from pod.cli.run import run_loaded
 from pod.entries import (
     FORMAT,
     AnyEntry,
@@ -29,9 +31,10 @@ from pod.tree import Tree
 from tests.fakes import Step, StepClient, said as answer
 from tests.makers import call, result, said, user
 from tests.worker.compact.policies import Stalling
+from worker.api import Request, Text
 from worker.client import Client, Failure, OpenClient
 from worker.items import Item
-from worker.policy import Script
+from worker.policy import Decide, Reply, Script, say
 from worker.scripted import ScriptedClient
 
 ID = "20260101-000000-abcd"
@@ -242,6 +245,39 @@ async def test_a_failing_model_leaves_the_session_where_it_was(
     failed = log.entries[-1]
     assert isinstance(failed, NavigationFailed)
     assert failed.code == "api"
+
+
+async def test_the_next_request_tells_the_model_what_was_tried(
+    log: Log, folder: Path
+) -> None:
+    """Through the client that refuses what the API would refuse."""
+    seen: list[Request] = []
+
+    def reply(request: Request) -> Reply:
+        seen.append(request)
+        return say("I tried a cache." if "<conversation>" in str(request) else "ok")
+
+    settings = ("model.provider='scripted'", "model.id='echo'")
+    model = model_of(load(None, settings, folder).manifest)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Client]:
+        yield ScriptedClient(Decide(reply), model)
+
+    options = Options(resume=ID, refresh_prompt=True, quiet=True)
+    await go(folder, Asked(session=ID, entry=log.q2, summarize=True), opened)
+    code = await run_loaded(load(None, settings, folder), folder, options, "q3", opened)
+
+    assert code == Exit.DONE
+    last = [*seen[-1].system, *(b for m in seen[-1].messages for b in m.content)]
+    texts = [block.text for block in last if isinstance(block, Text)]
+    assert any(
+        text.startswith("[Summary of a branch that was left")
+        and "I tried a cache." in text
+        for text in texts
+    )
+    assert "q2" not in texts
+    assert texts[-1] == "q3"
 
 
 def test_a_failure_is_one_line(log: Log, capfd: Out) -> None:
