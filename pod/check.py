@@ -31,7 +31,8 @@ class Facts(Struct, frozen=True):
     *session_dir* is the folder in use, the default one included; *window* is
     the model's in tokens, None where unknown. *overhead* are the tokens of the
     system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
-    has the files of each hook, the program or the Python file first; *steps* are
+    has the files of each hook, the program or the Python file first, *listeners*
+    those of each listener; *steps* are
     the paths gone through to the manifest, as those of a HookFile.
     """
 
