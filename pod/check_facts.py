@@ -7,10 +7,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from pod.check import Facts, HookFile, Place
+from pod.check import Facts
 from pod.hooks.open_hooks import find_program
 from pod.load_manifest import Loaded, resolved
 from pod.manifest import HookTable
+from pod.places import HookFile, Place
 
 
 def gather(

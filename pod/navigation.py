@@ -93,7 +93,8 @@ async def navigate(
     target already nothing happens, but for the
     *label*; then the target is looked for, the entries collected, the hooks
     asked, the branch summarised, and the leaf, the summary and the label written
-    as one and durably. Cancelling *abort* until then gives a cancelled
+    as one and durably. What of the new path cannot be shown as the log says is told
+    as warnings. Cancelling *abort* until then gives a cancelled
     navigation; a cancel from outside passes.
 
     Raises EntryNotFound, NavigationRefused (a run or a compaction is under way,
@@ -282,6 +283,8 @@ class _Navigation:
         with trio.CancelScope(shield=True):
             written = session.move(place.leaf, *behind)
             await session.commit()
+        for problem in session.problems:
+            self._tell(Warning(message=problem.message))
         found = next((e for e in written if isinstance(e, BranchSummary)), None)
         await self._hooks.tree(
             Navigated(

@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
+from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
+from pod.cli.live_commands import answer, attach, ps, send, serve, stop
 from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
@@ -27,34 +29,8 @@ session_app = App(
 )
 app.command(session_app)
 
-ManifestPath = Annotated[
-    Path | None,
-    Parameter(
-        name=["--manifest", "-m"],
-        help="The manifest; without it pod.toml in the working folder, if it is there.",
-    ),
-]
-Settings = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name=["--set", "-c"],
-        negative=(),
-        help="Override a key of the manifest: table.key=value, the value as TOML.",
-    ),
-]
-Folder = Annotated[
-    Path | None,
-    Parameter(name=["--cd", "-C"], help="Work in this folder instead."),
-]
-Json = Annotated[
-    bool, Parameter(name="--json", negative=(), help="Print JSON for programs.")
-]
-Quiet = Annotated[
-    bool,
-    Parameter(
-        name=["--quiet", "-q"], negative=(), help="No progress on standard error."
-    ),
-]
+for _command in (serve, attach, send, answer, stop, ps):
+    app.command(_command)
 
 
 @app.command
@@ -83,6 +59,13 @@ def run(
             help="With --resume or --continue: go on in a copy; the session stays as it is.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(
+            help="With --resume or --continue: go on from this entry (pod session tree"
+            " has them), before it if it is a message of the user's."
+        ),
+    ] = None,
     ephemeral: Annotated[
         bool, Parameter(negative=(), help="Keep no session log.")
     ] = False,
@@ -186,6 +169,7 @@ def run(
             resume=resume,
             newest=continue_,
             fork=fork,
+            at=at,
             ephemeral=ephemeral,
             refresh_prompt=refresh_prompt,
             output_format=output_format,

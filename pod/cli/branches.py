@@ -14,6 +14,7 @@ from pod.branch_summary.summary import Summarizer
 from pod.branches import destination, find_entry
 from pod.cli.failing import UsageError
 from pod.cli.folder import working_folder
+from pod.cli.receipts import branch_size
 from pod.cli.streams import kept_for_results, say, write_result
 from pod.entries import Label
 from pod.errors import SessionDamaged
@@ -149,8 +150,7 @@ async def _stoppable(
         if isinstance(event, Warning):
             say(f"pod: {event.message}")
         elif event.summarize and not asked.quiet:
-            entries = "1 entry" if event.entries == 1 else f"{event.entries:,} entries"
-            say(f"pod: summarising the branch that is left ({entries})")
+            say(f"pod: summarising {branch_size(event)}")
 
     def failed(event: HookFailed) -> None:
         say(f"pod: the {event.event} hook {event.hook} failed: {event.message}")

@@ -15,6 +15,7 @@ from pod.entries import (
     CompactionStart,
     Prune,
 )
+from pod.events import NavigateStart
 from tools.text import clean, counted, one_line, short_line
 
 WIDTH = 200
@@ -99,6 +100,12 @@ def failed_line(entry: CompactionFailed) -> str:
 def prune_line(entry: Prune) -> str:
     results = counted(len(entry.entries), "result")
     return f"{results} left out, {entry.saved:,} tokens saved"
+
+
+def branch_size(event: NavigateStart) -> str:
+    """Return how much is left behind, in words."""
+    entries = "1 entry" if event.entries == 1 else f"{event.entries:,} entries"
+    return f"the branch that is left ({entries})"
 
 
 def event_line(entry: AnyEntry, told: dict[str, Told]) -> str:

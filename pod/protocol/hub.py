@@ -71,14 +71,13 @@ class Hub:
 
     def __init__(
         self,
-        session: str,
         following: Following,
         *,
         leaf: Callable[[], str | None],
         warn: Callable[[str], None] = lambda text: None,
         clock: Callable[[], str] = now,
     ) -> None:
-        self.session = session
+        self.session = following.session
         self.following = following
         self._leaf = leaf
         self._clock = clock

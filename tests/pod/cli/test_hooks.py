@@ -21,6 +21,10 @@ class Line(Struct):
     text: str = ""
 
 
+class Listed(Struct):
+    id: str
+
+
 class World:
     """A Pod in work/ whose manifest and hooks are beside it, in pods/."""
 
@@ -179,3 +183,18 @@ async def test_a_check_shows_the_hooks_and_runs_their_files(world: World) -> Non
         "tools = []  # default"
     )
     assert "[[hooks]] python: h.py, line 1: ModuleNotFoundError" in done.err
+
+
+async def test_a_compaction_by_hand_that_a_hook_cancels_ends_with_exit_code_4(
+    world: World,
+) -> None:
+    world.script("no", """echo '{"cancel": true, "message": "not now"}'""")
+    hook = '[[hooks]]\nevent = "session_before_compact"\ncommand = ["./no"]\n'
+    await world.run(f"{hook}[compaction]\nretained_tokens = 1\n")
+    (session,) = (await world.pod("session", "list", "--json")).out.splitlines()
+    id = json.decode(session, type=Listed).id
+
+    done = await world.pod("compact", id, "-m", "../pods/pod.toml")
+
+    assert (done.code, done.out) == (Exit.BLOCKED, "")
+    assert "a hook does not want it: not now" in done.err

@@ -157,6 +157,7 @@ class FillingPod:
         )
         if summariser is not None:
             policy = summarisers.Either(summariser, policy)
+        self.policy = policy
         random = Random(len(self.session.tree))
         setup = setup_for(
             wrap(ScriptedClient(policy, served or model)),

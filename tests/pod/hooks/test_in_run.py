@@ -97,7 +97,7 @@ async def test_before_each_request_a_hook_gets_its_figures() -> None:
 async def test_what_a_hook_adds_is_in_the_log_before_the_request_and_in_it() -> None:
     case = Case([called("a")], [said("done")])
     case.pod.hooks.append(
-        hook("pre_llm_request", Answering({"context": ["look at b", " "]}, None))
+        hook("pre_llm_request", Answering({"context": ["look\x1b[1m at b", " "]}, None))
     )
 
     await case.pod.run("go")
