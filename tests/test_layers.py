@@ -40,6 +40,7 @@ PURE = {
     "pod": {
         "branch_summary/content",
         "branch_summary/prompt",
+        "branch_summary/wish",
         "branches",
         "check",
         "check_hooks",
@@ -49,6 +50,7 @@ PURE = {
         "compaction/anchors",
         "compaction/breaker",
         "compaction/clip",
+        "compaction/continuation",
         "compaction/cut",
         "compaction/directives",
         "compaction/file_operations",
@@ -79,6 +81,7 @@ PURE = {
         "permissions/rulebook",
         "permissions/rules",
         "permissions/subjects",
+        "rollback",
         "scan",
         "toml_positions",
         "tree",
