@@ -375,6 +375,25 @@ def check(
 
 
 @app.command
+def doctor(
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    offline: Annotated[
+        bool, Parameter(negative=(), help="Do not ask the provider's address.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Say whether a run would start here, what is missing, and how to get it."""
+    from pod.cli.doctor import run_doctor
+
+    return run_doctor(
+        manifest, settings=settings, cd=cd, as_json=json, is_offline=offline
+    )
+
+
+@app.command
 def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
     """Print a JSON Schema: the manifest's for editors, or the protocol's.
 
