@@ -72,6 +72,7 @@ PURE = {
         "hooks/answers",
         "hooks/hook",
         "hooks/payloads",
+        "hooks/schema",
         "manifest",
         "manifest_errors",
         "places",
