@@ -59,6 +59,13 @@ def run(
             help="With --resume or --continue: go on in a copy; the session stays as it is.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(
+            help="With --resume or --continue: go on from this entry (pod session tree"
+            " has them), before it if it is a message of the user's."
+        ),
+    ] = None,
     ephemeral: Annotated[
         bool, Parameter(negative=(), help="Keep no session log.")
     ] = False,
@@ -162,6 +169,7 @@ def run(
             resume=resume,
             newest=continue_,
             fork=fork,
+            at=at,
             ephemeral=ephemeral,
             refresh_prompt=refresh_prompt,
             output_format=output_format,

@@ -21,6 +21,7 @@ class Options(Struct, frozen=True):
     resume: str | None = None
     newest: bool = False
     fork: bool = False
+    at: str | None = None
     ephemeral: bool = False
     refresh_prompt: bool = False
     output_format: OutputFormat = "text"
