@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pod.check_hooks import hook_problems
+from pod.check_listeners import listener_problems
 from pod.compaction.limits import budgets_of, mode_of, thresholds_of
 from pod.compaction.thresholds import admission_problem, low_water_problem
 from pod.key_text import label
@@ -30,7 +31,8 @@ class Facts(Struct, frozen=True):
     *session_dir* is the folder in use, the default one included; *window* is
     the model's in tokens, None where unknown. *overhead* are the tokens of the
     system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
-    has the files of each hook, the program or the Python file first; *steps* are
+    has the files of each hook, the program or the Python file first, *listeners*
+    those of each listener; *steps* are
     the paths gone through to the manifest, as those of a HookFile.
     """
 
@@ -44,6 +46,7 @@ class Facts(Struct, frozen=True):
     is_price_known: bool
     overhead: int = 0
     hooks: tuple[tuple[HookFile, ...], ...] = ()
+    listeners: tuple[tuple[HookFile, ...], ...] = ()
     steps: tuple[str, ...] = ()
 
 
@@ -71,6 +74,7 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_own_files(facts),
         *_compaction(manifest, facts),
         *_hooks(manifest, facts),
+        *_listeners(manifest, facts),
     )
 
 
@@ -264,6 +268,16 @@ def _hooks(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
     found = hook_problems(
         manifest,
         facts.hooks,
+        steps=facts.steps,
+        write_roots=facts.write_roots,
+    )
+    return (_error(problem.key, problem.text) for problem in found)
+
+
+def _listeners(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    found = listener_problems(
+        manifest,
+        facts.listeners,
         steps=facts.steps,
         write_roots=facts.write_roots,
     )

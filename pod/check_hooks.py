@@ -51,7 +51,7 @@ def hook_problems(
         for key, text in _words(hook, tools):
             yield HookProblem(f"{at}.{key}", text)
         key = "python" if hook.command is None else "command"
-        for text in _files(files[index], write_roots):
+        for text in files_problems(files[index], write_roots):
             yield HookProblem(f"{at}.{key}", text)
 
 
@@ -72,7 +72,10 @@ def _words(hook: HookTable, tools: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield "tools", f"there is no tool {quoted(tool)}{hint}"
 
 
-def _files(files: Sequence[HookFile], write_roots: Sequence[Place]) -> Iterator[str]:
+def files_problems(
+    files: Sequence[HookFile], write_roots: Sequence[Place]
+) -> Iterator[str]:
+    """Return why a command or a function made of *files* is not run."""
     for file in files:
         if file.place.kind != "file":
             yield no_file(file.place)

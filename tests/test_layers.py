@@ -40,6 +40,7 @@ PURE = {
     "pod": {
         "branch_summary/content",
         "branch_summary/prompt",
+        "branch_summary/wish",
         "branches",
         "check",
         "check_hooks",

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TextIO
@@ -16,8 +18,10 @@ from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.cli.streams import kept_for_results
 from pod.closing import is_open
+from pod.compaction.compactor import Tell
 from pod.entries import RunEnd
 from pod.errors import SetupError
+from pod.events import Init
 from pod.exits import Exit
 from pod.hooks.hooks import Hooks
 from pod.hooks.open_hooks import open_hooks
@@ -136,12 +140,31 @@ async def run_parts(
                 " finished. Give a prompt to go on with it."
             )
         async with parts.opened(session) as opened:
-            agent = open_pod(
-                parts, opened, session, tell=output.live, settled=output.settled
-            )
-            output.begin(session.id, init_event(parts, session, opened.setup))
-            end = await _run(agent, output, prompt)
+            init = init_event(parts, session, opened.setup)
+            async with _told(parts, session, init, output) as tell:
+                agent = open_pod(
+                    parts, opened, session, tell=tell, settled=output.settled
+                )
+                output.begin(session.id, init)
+                end = await _run(agent, output, prompt)
     return output.finish(end, session)
+
+
+@asynccontextmanager
+async def _told(
+    parts: Parts, session: Session, init: Init, output: Output
+) -> AsyncIterator[Tell]:
+    """Give what hears the live events: the output, and the manifest's listeners."""
+    if not parts.manifest.listeners:
+        yield output.live
+        return
+    from pod.protocol.hub import hub_over, to_all
+    from pod.protocol.listeners import feeding
+
+    hub = hub_over(session, parts.model.id, warn=output.warn)
+    session.on_entry = to_all(output.entry, hub.entry)
+    async with feeding(hub, parts.loaded, parts.cwd, init, output.warn):
+        yield to_all(output.live, hub.live)
 
 
 async def _go_to(session: Session, at: str, parts: Parts, output: Output) -> None:

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TextIO, cast
@@ -19,8 +20,7 @@ from pod.cli.options import Options
 from pod.cli.progress import Progress
 from pod.cli.streams import Forgiving, kept_for_results, say, write_result
 from pod.clock import now
-from pod.entries import AnyEntry
-from pod.events import PROTOCOL, PodLive, Status
+from pod.events import PROTOCOL, Init, Status
 from pod.exits import Exit
 from pod.live import LivePod
 from pod.load_manifest import Loaded, load
@@ -28,17 +28,17 @@ from pod.open_live import open_live
 from pod.path_text import path_text
 from pod.protocol.connection import Connection
 from pod.protocol.endpoint import listening
-from pod.protocol.hub import Hub
+from pod.protocol.hub import hub_over, to_all
 from pod.protocol.link import StreamsLink
+from pod.protocol.listeners import feeding
 from pod.protocol.questions import Questions
 from pod.protocol.registry import Registered, default_socket, registered
 from pod.protocol.server import Server
-from pod.protocol.snapshot import Following, PodState, Snapshot
+from pod.protocol.snapshot import PodState, Snapshot
 from pod.session import Session
-from pod.setup import Opened, Parts, assemble, init_event
+from pod.setup import Parts, assemble, init_event
 from tools.process import kill_running
 from worker.client import OpenClient
-from worker.events import Live
 
 STDIO = "stdio://"
 UNIX = "unix://"
@@ -114,8 +114,9 @@ class _Serving:
         self._paths = where.sockets
         self._stdout = stdout
         self._exit = Exit.DONE
-        self._hub = hub_of(session, parts.model.id)
-        session.on_entry = self._entry
+        self._hub = hub_over(session, parts.model.id, warn=_warn)
+        session.on_entry = to_all(self._hub.entry, progress)
+        self._tell = to_all(self._hub.live, progress)
 
     async def run(self) -> int:
         questions = Questions(self._hub)
@@ -125,13 +126,14 @@ class _Serving:
                 self._parts,
                 opened,
                 self._session,
-                tell=self._live,
+                tell=self._tell,
                 settled=owner.settled,
             )
+            about = init_event(self._parts, self._session, opened.setup)
             server = Server(
                 live,
                 self._hub,
-                greet=self._greeting(opened),
+                greet=partial(_greeting, about),
                 log=self._session.path,
                 say=_warn,
                 permit=questions.answer,
@@ -141,8 +143,10 @@ class _Serving:
             if self._where.streams:
                 link = StreamsLink(sys.stdin.fileno(), self._stdout)
                 owner.connection = Connection(server, link, "the owner", owner=True)
-            with self._listening() as sockets:
-                await self._serve(live, server, sockets, owner.connection)
+            parts = self._parts
+            async with feeding(self._hub, parts.loaded, parts.cwd, about, _warn):
+                with self._listening() as sockets:
+                    await self._serve(live, server, sockets, owner.connection)
         return self._exit
 
     async def _serve(
@@ -187,24 +191,6 @@ class _Serving:
             if not self._where.streams:
                 write_result(self._stdout, f"{UNIX}{path}\n")
 
-    def _greeting(self, opened: Opened) -> Callable[[PodState], Snapshot]:
-        about = init_event(self._parts, self._session, opened.setup)
-
-        def greet(state: PodState) -> Snapshot:
-            return Snapshot(
-                protocol=PROTOCOL, pid=os.getpid(), about=about, state=state
-            )
-
-        return greet
-
-    def _entry(self, entry: AnyEntry) -> None:
-        self._hub.entry(entry)
-        self._progress(entry)
-
-    def _live(self, event: Live | PodLive) -> None:
-        self._hub.live(event)
-        self._progress(event)
-
     async def _watch_signals(
         self,
         server: Server,
@@ -232,16 +218,8 @@ class _Owner:
             await self.connection.mailbox.drained()
 
 
-def hub_of(session: Session, model: str) -> Hub:
-    """Return the hub of *session*'s events; it hears what comes from here on."""
-    following = Following(
-        session=session.id,
-        seq=session.seq,
-        model=model,
-        leaf=session.leaf,
-        inputs=tuple(session.pending_inputs),
-    )
-    return Hub(following, leaf=lambda: session.leaf, warn=_warn)
+def _greeting(about: Init, state: PodState) -> Snapshot:
+    return Snapshot(protocol=PROTOCOL, pid=os.getpid(), about=about, state=state)
 
 
 def _warn(text: str) -> None:
