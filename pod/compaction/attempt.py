@@ -72,7 +72,9 @@ class Attempt:
         self._started = trio.current_time()
 
     async def run(self) -> Outcome:
-        start = await ground_of(self._of, self._thresholds, self._job.rungs[0])
+        start = await ground_of(
+            self._of, self._thresholds, self._job.rungs[0], self._job
+        )
         if isinstance(start, NoCut):
             return self._skip(start.reason, start.message)
         admission = self._admit(start)
@@ -177,7 +179,7 @@ class Attempt:
         """Return *start*, or another cut where *mode* keeps other items."""
         if (mode in BY_CALLS) is (self._job.rungs[0] in BY_CALLS):
             return start
-        ground = await ground_of(self._of, self._thresholds, mode)
+        ground = await ground_of(self._of, self._thresholds, mode, self._job)
         if isinstance(ground, NoCut):
             raise Missed("no_summary", ground.message)
         return ground
