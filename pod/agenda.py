@@ -159,7 +159,7 @@ class Agenda:
         due = {entry.input for entry in run.due}
         stuck = {entry.input for entry in waiting if entry.input in due}
         is_stuck = not is_finished and not self.is_paused
-        self._held = frozenset(stuck) if is_stuck else frozenset()
+        self._held = self._held | stuck if is_stuck else frozenset()
 
     def begin_after_run(self) -> None:
         """Take in that what a run left is looked at."""

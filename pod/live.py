@@ -70,7 +70,7 @@ class LivePod:
         """Set when the step that is under way is over."""
         self._ended = trio.Event()
         self._is_serving = self._is_closing = False
-        self._is_stepping = False
+        self._is_stepping = self._has_run = False
         self._is_pausing = False
         self._agenda = Agenda(is_paused=is_paused(self.session.state.last_run))
         self._is_fenced = False
@@ -96,7 +96,8 @@ class LivePod:
 
     @property
     def _is_running(self) -> bool:
-        return self.session.run is not None
+        # The log may not take a run's end: then the session still stands in it.
+        return self._has_run and self.session.run is not None
 
     @property
     def _has_turn(self) -> bool:
@@ -346,6 +347,7 @@ class LivePod:
         delivered = len(session.tree.delivered)
 
         def has_begun(id: str) -> None:
+            self._has_run = True
             run.begun.keep(id)
             self._tell()
 
@@ -365,7 +367,7 @@ class LivePod:
             why = f"the run ended by an internal error: {crash_text(error)}"
             self._listen(Warning(message=why))
         finally:
-            self._is_pausing = False
+            self._is_pausing = self._has_run = False
             run.begun.fail(NotDone(why))
         if len(session.tree.delivered) > delivered:
             agenda.has_continued = False

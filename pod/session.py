@@ -173,6 +173,11 @@ class Session:
         return self.header.id
 
     @property
+    def seq(self) -> int:
+        """The number of the last entry, 0 where there is none."""
+        return self._seq
+
+    @property
     def leaf(self) -> str | None:
         return self.tree.leaf
 

@@ -22,6 +22,7 @@ from pod.compaction.compactor import Tell
 from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
 from pod.compaction.watch import ContextWatch
+from pod.entries import Known
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
@@ -126,14 +127,17 @@ def open_pod(
     tell: Tell,
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
-    """Return the Pod of *session*. *tell* hears its live events."""
+    """Return the Pod of *session*. *tell* hears its live events.
+
+    Whoever hears the session's entries does so before this is called.
+    """
     files = files_of(session)
     refuse_limits(parts, opened.setup)
     hooks = Hooks(opened.hooks, tell=tell)
     watch = watch_over(
         parts, opened, session, opened.setup, files=files, tell=tell, hooks=hooks
     )
-    return Pod(
+    pod = Pod(
         session,
         opened.setup,
         bounds=parts.bounds,
@@ -143,6 +147,15 @@ def open_pod(
         files=files,
         hooks=hooks,
     )
+    on_entry = session.on_entry
+
+    def heard(entry: Known) -> None:
+        on_entry(entry)
+        if (context := pod.watch.told(entry)) is not None:
+            tell(context)
+
+    session.on_entry = heard
+    return pod
 
 
 def watch_over(

@@ -27,6 +27,9 @@ RESERVE_TOKENS = 16_384
 MAX_TOKENS = 2_048
 """Most tokens of a branch summary; the second seed's origin asks for so many. A
 model that thinks may write more than that, but not as its text."""
+MOST_TOKENS = 2 * MAX_TOKENS
+"""Tokens above which a summary is refused: a model that thinks is given more room
+than it may fill, and the counts of two vocabularies differ."""
 SECONDS = 300.0
 """The longest a branch summary may take, all attempts and waits included."""
 SMALLER = 3
@@ -123,6 +126,10 @@ class BranchSummarizer:
                     raise
                 smaller += 1
                 continue
+            if (tokens := self._count(text)) > MOST_TOKENS:
+                raise CompactError(
+                    "too_large", f"it has {tokens:,} tokens, at most {MOST_TOKENS:,}"
+                )
             return Summarized(
                 text=text,
                 details=branch_details(entries),

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from pod.check import Facts, Finding, Place, check, finding_line
+from pod.check import Facts, Finding, check, finding_line
 from pod.manifest import (
     CompactionTable,
     LimitsTable,
@@ -14,6 +14,7 @@ from pod.manifest import (
     ToolsTable,
 )
 from pod.merge import Source
+from pod.places import Place
 from pod.toml_positions import Position
 
 

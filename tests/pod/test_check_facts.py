@@ -2,9 +2,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pod.check import Facts, Place
+from pod.check import Facts
 from pod.check_facts import gather
 from pod.load_manifest import Loaded, load
+from pod.places import Place
 
 
 def facts(loaded: Loaded, cwd: Path) -> Facts:

@@ -146,6 +146,7 @@ async def test_a_transient_failure_is_tried_again_and_charged() -> None:
         ((([answer("half")]), "refusal"), "empty", "refused"),
         ([answer(" \n")], "empty", "answered nothing"),
         ([thought("hm")], "empty", "answered nothing"),
+        ([answer("x" * 5_000)], "too_large", "at most 4,096"),
         (Failure("auth", "no such key"), "api", "no such key"),
     ],
 )

@@ -88,6 +88,28 @@ def fetching(calls: int) -> Policy:
     return Decide(reply)
 
 
+def answering() -> Policy:
+    """Call ``fetch`` as often as the user's last message says (``3 calls``), then end."""
+
+    def reply(request: Request) -> Reply:
+        wanted, results = 0, 0
+        for message in request.messages:
+            for block in message.content:
+                match block:
+                    case Text(text=text) if message.role == "user":
+                        found = re.match(r"(\d+) calls", text)
+                        wanted, results = int(found[1]) if found else 0, 0
+                    case ToolResult():
+                        results += 1
+                    case _:
+                        pass
+        if results >= wanted:
+            return say("Done.")
+        return call((f"toolu_{results}", "fetch", "{}"))
+
+    return Decide(reply)
+
+
 class FillingPod:
     """A Pod whose tool ``fetch`` returns *size* tokens a call, *more* and *images*.
 
