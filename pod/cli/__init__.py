@@ -14,7 +14,7 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
 from pod.cli.live_commands import answer, attach, ps, send, serve, stop
-from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
+from pod.cli.options import ExportFormat, Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -298,6 +298,59 @@ def import_session(
 
 
 @app.command
+def export(
+    session: str,
+    /,
+    *,
+    format_: Annotated[
+        ExportFormat,
+        Parameter(
+            name=["--format", "-f"],
+            help="md: a transcript; json: the whole session; atif: a trajectory; pi: for pi, and back.",
+        ),
+    ] = "md",
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output", "-o"], help="Write to this file, not standard output."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, Parameter(negative=(), help="Write over a file that is there.")
+    ] = False,
+    redact: Annotated[
+        bool,
+        Parameter(
+            negative="--no-redact",
+            help="Replace what looks like a key or a token by [redacted].",
+        ),
+    ] = True,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Write a session for people or for other programs.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.export import run_export
+
+    return run_export(
+        session,
+        format_,
+        manifest=manifest,
+        settings=settings,
+        cd=cd,
+        output=output,
+        force=force,
+        redact=redact,
+    )
+
+
+@app.command
 def check(
     file: Path | None = None,
     /,
@@ -341,14 +394,21 @@ def doctor(
 
 
 @app.command
-def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
-    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+def schema(of: Literal["manifest", "events", "hooks"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, the protocol's, or of hooks.
 
     Parameters
     ----------
     of
-        manifest, or events: every event, request and response of the protocol.
+        manifest; events: every event, request and response of the protocol;
+        hooks: what hooks are told and may answer.
     """
+    if of == "hooks":
+        from pod.cli.streams import give
+        from pod.hooks.schema import hooks_schema
+
+        give(hooks_schema())
+        return Exit.DONE
     if of == "events":
         from pod.cli.streams import give
         from pod.protocol.schema import protocol_schema

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pod.entries import Mode as Mode
 from pod.manifest import PermissionMode as PermissionMode
 
+ExportFormat = Literal["md", "json", "atif", "pi"]
 OutputFormat = Literal["text", "json", "stream-json"]
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pod.importing.files import paths_of
+from pod.file_tools import paths_of
 from pod.importing.records import (
     Answer,
     Called,

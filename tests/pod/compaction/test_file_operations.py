@@ -95,3 +95,24 @@ def test_the_files_of_branches_that_were_left_are_carried_on() -> None:
     found = file_details(used("edit_file", "b.py"), None, branches)
 
     assert found == FileDetails(read_files=("r.py",), modified_files=("m.py", "b.py"))
+
+
+def test_the_tools_of_other_agents_count_too() -> None:
+    patch = '{"command":["apply_patch","*** Update File: src/c.py\\n@@"]}'
+    viewed = '{"command":"view","path":"d.py"}'
+    head: list[Item] = [
+        call("1", name="Read", arguments='{"file_path":"a.py"}'),
+        ToolResult("1", "done"),
+        call("2", name="MultiEdit", arguments='{"file_path":"b.py"}'),
+        ToolResult("2", "done"),
+        call("3", name="shell", arguments=patch),
+        ToolResult("3", "done"),
+        call("4", name="str_replace_editor", arguments=viewed),
+        ToolResult("4", "done"),
+        call("5", name="Bash", arguments='{"command":"ls","path":"e.py"}'),
+        ToolResult("5", "done"),
+    ]
+
+    assert file_details(head, None) == FileDetails(
+        read_files=("a.py", "d.py"), modified_files=("b.py", "src/c.py")
+    )
