@@ -1,14 +1,17 @@
 """Whether the values of a manifest go together, and fit the place it is used in."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
 
-from pod.compaction.limits import budgets_of, thresholds_of
+from pod.compaction.limits import budgets_of, mode_of, thresholds_of
 from pod.compaction.thresholds import admission_problem, low_water_problem
+from pod.hooks.hook import on_failure_problem, tools_problem
 from pod.key_text import label
 from pod.manifest import (
+    BUILTIN_TOOLS,
     Manifest,
     ModelTable,
     PromptTable,
@@ -20,6 +23,10 @@ from pod.toml_text import quoted, toml_value
 
 LEAST_THINKING = 1024
 """Tokens; the Messages API refuses a smaller reasoning budget."""
+
+
+COMPACT_TOOLS = ("mark_read_required", "add_reference", "write_summary")
+"""Tools that only a compact worker has."""
 
 
 class Place(Struct, frozen=True):
@@ -34,12 +41,24 @@ class Place(Struct, frozen=True):
     kind: Literal["file", "folder", "missing"]
 
 
+class HookFile(Struct, frozen=True):
+    """A file that a hook is made of.
+
+    *steps* are the paths gone through on the way to it, symlinks included.
+    """
+
+    place: Place
+    steps: tuple[str, ...]
+    is_executable: bool = True
+
+
 class Facts(Struct, frozen=True):
     """What the check has to know of the world.
 
     *session_dir* is the folder in use, the default one included; *window* is
     the model's in tokens, None where unknown. *overhead* are the tokens of the
-    system prompt and the tools' schemas; 0 where nobody counted them.
+    system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
+    has the files of each hook, the program or the Python file first.
     """
 
     read_roots: tuple[Place, ...]
@@ -51,6 +70,7 @@ class Facts(Struct, frozen=True):
     window: int | None
     is_price_known: bool
     overhead: int = 0
+    hooks: tuple[tuple[HookFile, ...], ...] = ()
 
 
 class Finding(Struct, frozen=True):
@@ -76,16 +96,17 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_session(manifest, facts),
         *_own_files(facts),
         *_compaction(manifest, facts),
+        *_hooks(manifest, facts),
     )
 
 
 def finding_line(finding: Finding, sources: Mapping[str, Source]) -> str:
     """Return *finding* as a line, like those of a manifest that does not load."""
-    table, key = finding.key.split(".")
+    path = [int(part) if part.isdecimal() else part for part in finding.key.split(".")]
     level = "warning: " if finding.level == "warning" else ""
     source = sources[finding.key]
     place = "" if source == Source() else f"{source.place}: "
-    return f"{place}{level}{label((table, key))}: {finding.text}"
+    return f"{place}{level}{label(tuple(path))}: {finding.text}"
 
 
 def _error(key: str, text: str) -> Finding:
@@ -229,6 +250,15 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
     table, model, window = manifest.compaction, manifest.model, facts.window
     for name in _repeated(table.order):
         yield _error("compaction.order", f"{quoted(name)} is listed twice")
+    asked = {mode_of(table), *table.order}
+    if "remote" in asked and table.remote_endpoint is None:
+        key = "mode" if table.mode == "remote" else "order"
+        yield _error(
+            f"compaction.{key}",
+            'there is "remote" in it, but no remote_endpoint is set',
+        )
+    for name in _repeated(table.models):
+        yield _error("compaction.models", f"{quoted(name)} is listed twice")
     if table.summary_target > table.summary_cap:
         yield _error(
             "compaction.summary_target",
@@ -256,9 +286,65 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
         yield _warning(f"compaction.{key}", problem)
 
 
+def _hooks(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    functions = [spec.rpartition(":")[2] for spec in manifest.tools.python]
+    known = {*BUILTIN_TOOLS, *COMPACT_TOOLS, *functions}
+    if manifest.hooks and facts.manifest is not None:
+        root = _root_above(facts.manifest, facts.write_roots)
+        if root is not None:
+            yield _error(
+                "hooks.0.event",
+                f"a manifest with hooks may not lie where the model can write, in"
+                f" {_shown(root)}: {MOVE_IT}",
+            )
+    for index, (hook, files) in enumerate(
+        zip(manifest.hooks, facts.hooks, strict=True)
+    ):
+        at = f"hooks.{index}"
+        if hook.command is None and hook.python is None:
+            yield _error(f"{at}.event", "name a command, or a function with python")
+        if hook.command is not None and hook.python is not None:
+            yield _error(f"{at}.python", "set together with command: keep one of them")
+            continue
+        if problem := on_failure_problem(hook.event, hook.on_failure):
+            yield _error(f"{at}.on_failure", problem)
+        if problem := tools_problem(hook.event, hook.tools):
+            yield _error(f"{at}.tools", problem)
+        for tool in hook.tools:
+            if tool not in known:
+                near = get_close_matches(tool, known, n=1)
+                hint = f"; did you mean {quoted(near[0])}?" if near else ""
+                yield _error(f"{at}.tools", f"there is no tool {quoted(tool)}{hint}")
+        key = f"{at}.python" if hook.command is None else f"{at}.command"
+        yield from (_error(key, text) for text in _hook_files(files, facts))
+
+
+def _hook_files(files: Sequence[HookFile], facts: Facts) -> Iterator[str]:
+    for file in files:
+        if file.place.kind != "file":
+            yield _no_file(file.place)
+        elif not file.is_executable:
+            yield f"{_shown(file.place)} is not executable: chmod +x it"
+        for root in facts.write_roots:
+            if any(_is_inside(step, root) for step in file.steps):
+                yield (
+                    f"{_shown(file.place)} lies in the write root {_shown(root)}:"
+                    f" the model could change what the Pod then runs; {MOVE_IT}"
+                )
+                break
+
+
+MOVE_IT = (
+    'keep it in another folder, or let write_roots name folders beside it, ["src"] say'
+)
+
+
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:
-    inside = f"{place.path}/"
-    return next((r for r in roots if inside.startswith(f"{r.path.rstrip('/')}/")), None)
+    return next((root for root in roots if _is_inside(place.path, root)), None)
+
+
+def _is_inside(path: str, root: Place) -> bool:
+    return f"{path}/".startswith(f"{root.path.rstrip('/')}/")
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

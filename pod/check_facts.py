@@ -1,12 +1,16 @@
 """Looking up what the check of a manifest has to know."""
 
-import os.path
+import os
 import stat
 from pathlib import Path
 from typing import Literal
 
-from pod.check import Facts, Place
+from msgspec.structs import replace
+
+from pod.check import Facts, HookFile, Place
+from pod.hooks.open_hooks import find_program
 from pod.load_manifest import Loaded, resolved
+from pod.manifest import HookTable
 
 
 def gather(
@@ -40,10 +44,65 @@ def gather(
         manifest=_place(loaded.path.name, loaded.path) if loaded.path else None,
         system_file=_place(system_file, beside(system_file)) if system_file else None,
         python=tuple(_place(file, beside(file)) for file in files),
+        hooks=tuple(_hook_files(hook, loaded) for hook in manifest.hooks),
         window=manifest.model.context_window or window,
         is_price_known=is_price_known,
         overhead=overhead,
     )
+
+
+def _hook_files(hook: HookTable, loaded: Loaded) -> tuple[HookFile, ...]:
+    """Return what *hook* is made of, as far as its words tell.
+
+    A word behind the program that names a file is taken to be run: `python3
+    guard.py`. What lies in folders, or is told in other ways, is not seen.
+    """
+    if hook.python is not None:
+        name = hook.python.rpartition(":")[0]
+        return (_hook_file(name, loaded.beside(name)),)
+    if hook.command is None:
+        return ()
+    program, *rest = hook.command
+    found = find_program(program, loaded)
+    if found is None:
+        return (HookFile(Place(program, program, "missing"), ()),)
+    first = _hook_file(program, found)
+    first = replace(first, is_executable=os.access(found, os.X_OK))
+    files = (_hook_file(word, loaded.beside(word)) for word in rest)
+    return (first, *(file for file in files if file.place.kind == "file"))
+
+
+def _hook_file(name: str, path: Path) -> HookFile:
+    return HookFile(_place(name, path), _steps(path))
+
+
+MOST_LINKS = 40
+"""Symlinks on one way; the kernel takes no more, either."""
+
+
+def _steps(path: Path) -> tuple[str, ...]:
+    """Return every path that is gone through to *path*, an absolute one.
+
+    Who can write in the folder of any of them can put another file at the end.
+    """
+    steps: list[str] = []
+    ahead, at, links = list(reversed(path.parts[1:])), Path("/"), 0
+    while ahead and links <= MOST_LINKS:
+        part = ahead.pop()
+        if part == "..":
+            at = at.parent
+            continue
+        step = at / part
+        steps.append(str(step))
+        try:
+            target = step.readlink()
+        except OSError:  # no link
+            at = step
+            continue
+        links += 1
+        at = Path("/") if target.is_absolute() else at
+        ahead.extend(reversed(target.parts[target.is_absolute() :]))
+    return tuple(steps)
 
 
 def _roots(names: tuple[str, ...], cwd: Path) -> tuple[Place, ...]:

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pod.entries import (
     AnyEntry,
-    DeliveredEntry,
     Header,
-    InputEntry,
     ModelChange,
     PromptChange,
     RunEnd,
     RunStart,
     ToolStart,
+    TurnAbandoned,
 )
 from pod.view import View
 from worker.items import Item
@@ -28,18 +28,6 @@ def context(path: Iterable[AnyEntry]) -> list[Item]:
     the same items, whenever and wherever it is read.
     """
     return View(path).items
-
-
-def pending_inputs(path: Iterable[AnyEntry]) -> list[InputEntry]:
-    """Return the inputs that were accepted and are not in the history yet."""
-    pending: dict[str, InputEntry] = {}
-    for entry in path:
-        if isinstance(entry, InputEntry):
-            pending[entry.input] = entry
-        elif isinstance(entry, DeliveredEntry):
-            for input in entry.inputs:
-                pending.pop(input, None)
-    return list(pending.values())
 
 
 class State(Struct, frozen=True):
@@ -75,6 +63,9 @@ def state(header: Header, path: Sequence[AnyEntry]) -> State:
             open_run, model = entry, entry.model
         elif isinstance(entry, RunEnd):
             open_run, last_run = None, entry
+        elif isinstance(entry, TurnAbandoned):
+            if last_run is not None:
+                last_run = replace(last_run, interrupted=False)
         elif isinstance(entry, ModelChange):
             model = entry.model
         elif isinstance(entry, PromptChange):

@@ -13,12 +13,22 @@ from worker.endings import (
     Exhausted,
     Failed,
     Finished,
+    Held,
     Limited,
     Refused,
     Yielded,
 )
 
-Stop = Literal["sigint", "sigterm", "cancelled", "broken_pipe", "timeout"]
+Stop = Literal[
+    "sigint",
+    "sigterm",
+    "cancelled",
+    "broken_pipe",
+    "timeout",
+    "interrupted",
+    "paused",
+    "shutdown",
+]
 """What can end a run from outside."""
 
 
@@ -46,6 +56,8 @@ def verdict_of(ending: Ending) -> Verdict:
             )
         case Exhausted(reason, message):
             return Verdict("failed", reason, Exit.FAILED, message, interrupted=True)
+        case Held():
+            return verdict_of_stop("paused")
         case Yielded(tokens):
             return Verdict(
                 "yielded",
@@ -107,6 +119,29 @@ def verdict_of_stop(stop: Stop, *, seconds: float | None = None) -> Verdict:
             return Verdict(
                 "cancelled", stop, Exit.FAILED, "cancelled", interrupted=True
             )
+        case "interrupted":
+            return Verdict(
+                "cancelled",
+                stop,
+                Exit.FAILED,
+                "interrupted; the turn is not gone on with",
+            )
+        case "paused":
+            return Verdict(
+                "yielded",
+                stop,
+                Exit.DONE,
+                "paused; the turn can be resumed",
+                interrupted=True,
+            )
+        case "shutdown":
+            return Verdict(
+                "cancelled",
+                stop,
+                Exit.FAILED,
+                "the Pod was shut down; the turn can be resumed",
+                interrupted=True,
+            )
         case "broken_pipe":
             return Verdict(
                 "cancelled",
@@ -124,3 +159,12 @@ def verdict_of_stop(stop: Stop, *, seconds: float | None = None) -> Verdict:
                 f"stopped after {seconds:g} seconds (limits.timeout)",
                 interrupted=True,
             )
+
+
+ROLLED_BACK = Verdict(
+    "cancelled",
+    "rolled_back",
+    Exit.FAILED,
+    "interrupted before the model had answered; the input went back to its sender",
+)
+"""What an interrupt means for a run whose turn had no output yet."""

@@ -58,10 +58,16 @@ class ItemEntry(Entry, frozen=True, tag="item", omit_defaults=True, kw_only=True
 
 
 class InputEntry(Entry, frozen=True, tag="input", omit_defaults=True, kw_only=True):
-    """User input that was accepted; a DeliveredEntry says when it is in the history."""
+    """User input that was accepted.
+
+    A DeliveredEntry says when it is in the history, a HandedBack that it never
+    will be. With *follow_up* it does not join the run that is under way: it is
+    the prompt of a run of its own, behind it.
+    """
 
     input: str
     text: str
+    follow_up: bool = False
 
 
 class DeliveredEntry(
@@ -70,6 +76,19 @@ class DeliveredEntry(
     """The inputs named here are in the history now, in the item entry before."""
 
     inputs: tuple[str, ...]
+
+
+class HandedBack(
+    Entry, frozen=True, tag="handed_back", omit_defaults=True, kw_only=True
+):
+    """The inputs named here went back to who sent them: they wait no longer.
+
+    An interrupt does that to all that the model has not seen. *texts* are theirs,
+    in the same order.
+    """
+
+    inputs: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 class UsageEntry(Entry, frozen=True, tag="usage", omit_defaults=True, kw_only=True):
@@ -123,7 +142,9 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
 
     *reason* refines the outcome for programs (max_requests, timeout, auth,
     overflow, disk_full, sigint, …); *message* says it to a person.
-    *interrupted* tells that the turn was not finished and can go on.
+    *interrupted* tells that the turn was not finished and can go on. *returned*
+    are the user's texts that an interrupt gave back: those that waited, and, with
+    the reason ``rolled_back``, those that the model had not answered at all.
     *permission_denials* are the newest calls that were not allowed.
     """
 
@@ -139,7 +160,14 @@ class RunEnd(Entry, frozen=True, tag="run_end", omit_defaults=True, kw_only=True
     usage: Usage = Usage()
     cost_usd: float | None = None
     seconds: float = 0.0
+    returned: tuple[str, ...] = ()
     permission_denials: tuple[PermissionDenial, ...] = ()
+
+
+class TurnAbandoned(
+    Entry, frozen=True, tag="turn_abandoned", omit_defaults=True, kw_only=True
+):
+    """The turn that stood open will not be gone on with: somebody gave it up."""
 
 
 class Permission(
@@ -230,8 +258,8 @@ class Notice(Entry, frozen=True, tag="notice", omit_defaults=True, kw_only=True)
 Reason = Literal["mid_turn", "post_run", "overflow", "manual", "model_switch"]
 """Why a compaction happens (design.md §6.1)."""
 
-Mode = Literal["worker", "mechanical"]
-"""How a summary is made."""
+Mode = Literal["worker", "summarize", "remote", "native", "mechanical"]
+"""How a summary is made (docs/compaction.md); all but "mechanical" ask a model."""
 
 
 class Directive(Struct, frozen=True, omit_defaults=True):
@@ -281,6 +309,8 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     compact worker, each token once; one that failed before another rung took
     over counts, too. *dropped_quotes* are words that the summary
     put into the user's mouth. *attempts* names each rung tried and how it ended.
+    *turn_prefix_items* are those of the summarised items that begin the turn
+    which the cut splits; *model* is who wrote the summary, "" for no model.
     """
 
     summarised_items: int = 0
@@ -296,6 +326,8 @@ class Receipt(Struct, frozen=True, omit_defaults=True):
     worker_requests: int = 0
     worker_input_tokens: int = 0
     attempts: tuple[str, ...] = ()
+    turn_prefix_items: int = 0
+    model: str = ""
 
 
 class CompactionStart(
@@ -358,6 +390,7 @@ CompactionCode = Literal[
     "cancelled",
     "crashed",
     "log_failed",
+    "invalid_cut",
 ]
 
 
@@ -381,7 +414,7 @@ class CompactionFailed(
 class BreakerChange(
     Entry, frozen=True, tag="breaker", omit_defaults=True, kw_only=True
 ):
-    """The circuit breaker of the compact worker after something happened to it.
+    """The circuit breaker of one *mode* after something happened to it.
 
     *opened_at* is when it opened (RFC 3339), None while it is closed.
     *fingerprint* is of the input that failed last: it is not sent again.
@@ -390,6 +423,7 @@ class BreakerChange(
     failures: int
     opened_at: str | None = None
     fingerprint: str = ""
+    mode: Mode = "worker"
 
 
 class Prune(Entry, frozen=True, tag="prune", omit_defaults=True, kw_only=True):
@@ -410,6 +444,60 @@ class Clip(Entry, frozen=True, tag="clip", omit_defaults=True, kw_only=True):
     text: str
 
 
+class BranchSummary(
+    Entry, frozen=True, tag="branch_summary", omit_defaults=True, kw_only=True
+):
+    """What was done on a branch that was left; enters the history as SystemText.
+
+    It hangs where the session went, not from what was left: that is *from_id*,
+    the leaf before. In a fork, which has no other branches, *from_id* still
+    names the entry of the session it was forked from. *details* are the files
+    of the whole branch. *summarised* and *left_out* count its messages that the
+    summariser was given, and older ones there was no room for. *model* wrote
+    it, unless *from_hook*.
+    """
+
+    from_id: str
+    summary: str
+    details: FileDetails = FileDetails()
+    from_hook: bool = False
+    summarised: int = 0
+    left_out: int = 0
+    model: str = ""
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
+NavigationCode = Literal[
+    "cancelled",
+    "timeout",
+    "overflow",
+    "truncated",
+    "empty",
+    "too_large",
+    "api",
+    "moved",
+    "crashed",
+]
+
+
+class NavigationFailed(
+    Entry, frozen=True, tag="navigation_failed", omit_defaults=True, kw_only=True
+):
+    """A navigation to *target* was begun and came to nothing: the leaf stayed.
+
+    *usage* is what the branch summary that was being written used until then.
+    """
+
+    target: str | None
+    code: NavigationCode
+    message: str
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    seconds: float = 0.0
+
+
 class Unknown(Struct, frozen=True):
     """A line of a kind that this version does not know; *json* is the whole line."""
 
@@ -426,9 +514,11 @@ Known = (
     ItemEntry
     | InputEntry
     | DeliveredEntry
+    | HandedBack
     | UsageEntry
     | RunStart
     | RunEnd
+    | TurnAbandoned
     | ToolStart
     | Permission
     | ModelChange
@@ -445,6 +535,8 @@ Known = (
     | BreakerChange
     | Prune
     | Clip
+    | BranchSummary
+    | NavigationFailed
 )
 AnyEntry = Known | Unknown
 
@@ -458,6 +550,7 @@ REFERENCES = (
     "entries",
     "first_kept",
     "compacted_from",
+    "from_id",
     "dropped_reasoning",
 )
 """Fields that hold ids of the same log, one or a list: a fork maps each of them.
@@ -465,5 +558,5 @@ REFERENCES = (
 A new field that refers to an entry, an input or a run belongs in here.
 """
 
-ASIDE = (SessionInfo, Label, Notice, Leaf)
+ASIDE = (SessionInfo, Label, Notice, Leaf, HandedBack, NavigationFailed)
 """Kinds that hang beside the path: appending one does not put the leaf on it."""

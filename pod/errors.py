@@ -1,8 +1,11 @@
 """What can be wrong with a session, in words for the person who asked for it."""
 
+from decimal import Decimal
 from typing import ClassVar
 
+from pod.entries import NavigationCode
 from pod.exits import Exit
+from worker.usage import Usage
 
 
 class SetupError(Exception):
@@ -53,6 +56,106 @@ class AmbiguousSession(SessionError):
     """Several sessions' ids begin with this."""
 
     reason = "session_ambiguous"
+
+
+class EntryNotFound(SessionError):
+    """The session has no such entry."""
+
+    reason = "entry_not_found"
+
+
+class AmbiguousEntry(SessionError):
+    """Several entries could be meant."""
+
+    reason = "entry_ambiguous"
+
+
+class NavigationRefused(SessionError):
+    """A navigation that could not begin: nothing to summarise, or nobody to do it."""
+
+    reason = "navigation_refused"
+
+
+class NavigationMissed(SessionError):
+    """A navigation came to nothing; the leaf is where it was. *code* says why.
+
+    *usage* and *cost* are those of the branch summary that failed.
+    """
+
+    reason = "navigation_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: NavigationCode,
+        usage: Usage = Usage(),  # noqa: B008  frozen
+        cost: Decimal | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code: NavigationCode = code
+        self.usage = usage
+        self.cost = cost
+
+
+class Refused(Exception):
+    """What somebody asked a Pod for cannot be done now. *code* is for programs."""
+
+    code: ClassVar[str] = "internal"
+
+
+class AlreadyRunning(Refused):
+    """A run is under way, or a prompt waits for its own."""
+
+    code = "already_running"
+
+
+class NotRunning(Refused):
+    """No run is under way."""
+
+    code = "not_running"
+
+
+class NotPaused(Refused):
+    """There is no turn that stands open."""
+
+    code = "not_paused"
+
+
+class Busy(Refused):
+    """A compaction, a navigation or a switch of models is under way."""
+
+    code = "busy"
+
+
+class InvalidRequest(Refused):
+    """It makes no sense, whenever it is asked for."""
+
+    code = "invalid_request"
+
+
+class NotFound(Refused):
+    """What it names is not there."""
+
+    code = "not_found"
+
+
+class NotDone(Refused):
+    """It was begun, or accepted, and came to nothing."""
+
+    code = "failed"
+
+
+class ShutDown(Refused):
+    """The Pod has ended, or is about to."""
+
+    code = "shutting_down"
+
+
+class Interrupted(Refused):
+    """Somebody interrupted everything before it began; nothing came of it."""
+
+    code = "interrupted"
 
 
 class LogFailed(SessionError):

@@ -5,15 +5,20 @@ reads the log again gets the same events again. A live one (deltas, progress,
 retries) happens once and carries no number.
 """
 
+from collections.abc import Callable
+from typing import Literal
+
 import msgspec
 from msgspec import Struct
 
 from pod.codec import to_ascii
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
+    NavigationFailed,
     RunEnd,
     Unknown,
     UsageEntry,
@@ -76,16 +81,116 @@ class HookFailed(Struct, frozen=True, tag="hook_failed"):
     message: str
 
 
+class PermissionRequest(Struct, frozen=True, tag="permission_request"):
+    """A call waits for somebody to allow it; a permission entry tells the answer.
+
+    *arguments* is the JSON the model gave, *rule* what led to the question, as
+    it is written.
+    """
+
+    call_id: str
+    tool: str
+    arguments: str
+    rule: str
+
+
+class Context(Struct, frozen=True, tag="context"):
+    """How full the context is, told after every request and every compaction.
+
+    All figures are tokens. *tokens* is what the provider measured last, None
+    where nothing has been since the latest compaction; *estimate* is what is
+    known then. Above *post_run_threshold* the context is compacted after the
+    run, above *turn_threshold* before the next request; None: no such limit.
+    """
+
+    tokens: int | None
+    estimate: int | None
+    post_run_threshold: int | None
+    turn_threshold: int | None
+    window: int | None
+
+
+Standing = Literal["idle", "running", "paused", "compacting", "navigating"]
+"""What a Pod that stays is doing."""
+
+
+class Status(Struct, frozen=True, tag="status"):
+    """A Pod that stays is doing something else from here on."""
+
+    state: Standing
+
+
+class Closing(Struct, frozen=True, tag="closing"):
+    """The last event of a connection whose Pod ends; *reason* is a word."""
+
+    reason: str
+
+
+class Dropped(Struct, frozen=True, tag="dropped"):
+    """The last event for a listener that reads too slowly, if it still takes one.
+
+    What was waiting for it is lost to this connection; a new one goes on
+    without a gap behind the last *seq* that came.
+    """
+
+    message: str
+
+
+class NavigateStart(Struct, frozen=True, tag="navigate_start"):
+    """The leaf is about to move from *old_leaf* to *new_leaf*, for *target*.
+
+    *entries* is how many are left behind, *summarize* whether a model is asked
+    for a summary of them first. A ``leaf`` follows, or a ``navigation_failed``.
+    """
+
+    target: str | None
+    old_leaf: str | None
+    new_leaf: str | None
+    entries: int
+    summarize: bool
+
+
 # The entries of a compaction, by the names that listeners know them by.
 CompactStart = CompactionStart
 CompactDone = Compaction
 CompactFailed = CompactionFailed
 
-PodLive = CompactProgress | CompactSkipped | HookFailed
-Event = AnyEntry | Live | PodLive | Init
+PodLive = (
+    CompactProgress
+    | CompactSkipped
+    | HookFailed
+    | PermissionRequest
+    | NavigateStart
+    | Context
+    | Status
+    | Closing
+    | Dropped
+)
+
+
+class Greeting(Struct, frozen=True):
+    """The base of what a connection begins with (pod/protocol/snapshot.py)."""
+
+
+Event = AnyEntry | Live | PodLive | Init | Greeting
+
+
+checks: list[Callable[[bytes], None]] = []
+"""Told of each line that is made. Empty but in a test run, which holds every one
+of them to the published schema."""
 
 
 def line(
+    event: Event, *, session: str, at: str | None = None, run: str | None = None
+) -> bytes:
+    """Return *event* as one JSON line in ASCII: see bare_line."""
+    made = bare_line(event, session=session, at=at, run=run)
+    for check in checks:
+        check(made)
+    return made
+
+
+def bare_line(
     event: Event, *, session: str, at: str | None = None, run: str | None = None
 ) -> bytes:
     """Return *event* as one JSON line in ASCII, newline included.
@@ -95,10 +200,9 @@ def line(
     """
     if isinstance(event, Unknown):
         fields = msgspec.json.decode(event.json, type=dict[str, object])
-        kind = event.type
     else:
         fields = _fields(event)
-        kind = name_of(type(event))
+    kind = type_of(event)
     head: dict[str, object] = {"v": VERSION}
     if "seq" in fields:
         head["seq"] = fields["seq"]
@@ -137,13 +241,20 @@ def _fields(event: Event) -> dict[str, object]:
     """
     fields = msgspec.convert(msgspec.to_builtins(event), dict[str, object])
     if isinstance(event, RunEnd):
-        for name in event.__struct_fields__:
-            if name not in NOT_IN_RESULT:
-                fields.setdefault(name, msgspec.to_builtins(getattr(event, name)))
-    if isinstance(event, UsageEntry | Compaction | CompactionFailed):
+        # In one order whether it comes from memory or from the log: a default that
+        # is left out there is not the same object as one that was read.
+        fields = {
+            name: msgspec.to_builtins(getattr(event, name))
+            for name in event.__struct_fields__
+            if name not in NOT_IN_RESULT or name in fields
+        }
+    if isinstance(event, CHARGED):
         fields.setdefault("cost_usd", None)
     return fields
 
+
+CHARGED = (UsageEntry, Compaction, CompactionFailed, BranchSummary, NavigationFailed)
+"""Kinds of entries that say what something cost."""
 
 NOT_IN_RESULT = frozenset({"seq", "id", "parent", "at", "run"})
 """Absent in a result that could not be written to the log."""
@@ -156,6 +267,11 @@ EVENT_NAMES = {
     "compaction_failed": "compact_failed",
 }
 """Kinds of entries whose event has another name."""
+
+
+def type_of(event: Event) -> str:
+    """Return the *type* that stands in the line of *event*."""
+    return event.type if isinstance(event, Unknown) else name_of(type(event))
 
 
 def name_of(kind: type[Event]) -> str:

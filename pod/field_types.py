@@ -22,6 +22,8 @@ def describe(annotation: object) -> str:
         return _joined(list(map(toml_value, get_args(bare))))
     if options := _options(bare):
         return _joined([describe(option) for option in options])
+    if as_tables(bare):
+        return "an array of tables"
     if item := item_type(bare):
         return f"a list, each {describe(item)}"
     if bare is bool:
@@ -32,6 +34,8 @@ def describe(annotation: object) -> str:
         return f"a whole number{_bounds(metas, is_whole=True)}"
     if bare is float:
         return f"a number{_bounds(metas, is_whole=False)}"
+    if (table := as_table(bare)) is not None:
+        return f"a table with {', '.join(table.__struct_fields__)}"
     return "a table"
 
 
@@ -71,6 +75,12 @@ def as_table(annotation: object) -> type[Struct] | None:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return annotation
     return None
+
+
+def as_tables(annotation: object) -> type[Struct] | None:
+    """Return the struct of each, where the field is an array of tables."""
+    item = item_type(annotation)
+    return None if item is None else as_table(item)
 
 
 def _unwrapped(annotation: object) -> tuple[list[Meta], object]:

@@ -1,7 +1,7 @@
 """One run's record: the turn loop's history, kept in the session."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pod.entries import (
     Custom,
     DeliveredEntry,
-    InputEntry,
     ItemEntry,
     Permission,
     PermissionDenial,
@@ -42,8 +41,11 @@ class Journal:
         *,
         files: FilesInUse,
         settled: Callable[[], Awaitable[None]],
+        follow_ups: Collection[str] = (),
     ) -> None:
         self._session = session
+        self._follow_ups = frozenset(follow_ups)
+        """Those that this run is for; it takes no others."""
         self._files = files
         self._settled = settled
         """Awaited at each commit: who listens has time to take it in."""
@@ -71,7 +73,11 @@ class Journal:
 
     def deliver(self) -> int:
         """Put waiting input into the history: all of it, in one batch of entries."""
-        waiting: Sequence[InputEntry] = self._session.pending_inputs
+        waiting = [
+            entry
+            for entry in self._session.pending_inputs
+            if not entry.follow_up or entry.input in self._follow_ups
+        ]
         if waiting:
             self._session.append(
                 *(ItemEntry(item=UserText(text=entry.text)) for entry in waiting),

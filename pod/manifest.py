@@ -12,6 +12,8 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta, Struct
 
 from pod.entries import Mode
+from pod.hooks.hook import TIMEOUT as HOOK_TIMEOUT, OnFailure
+from pod.hooks.payloads import HookEvent
 
 # The upper ends keep inf and slips of the keyboard out.
 Positive = Annotated[
@@ -161,13 +163,51 @@ class ToolsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Most seconds one bash command may take, where the call asks for no other limit."""
 
 
+class RuleTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A permission rule. The first one that matches a call decides; docs/permissions.md says what is matched."""
+
+    action: Annotated[
+        Literal["allow", "deny", "ask", "stop"],
+        Meta(description='"allow", "deny", "ask" or "stop"'),
+    ]
+    """What becomes of the call: it runs; it is answered with an error; somebody is asked (nobody there: an error); or the run ends (exit 4)."""
+    tool: Line = "*"
+    """The tool's name, in upper or lower case; * and ? are wildcards."""
+    pattern: Annotated[str, Meta(min_length=1, description="a text, not empty")] = "*"
+    """What the call is about: its command, path, pattern, query or url, else its arguments as JSON. * is any text, ? one character. Commands joined by ; & | are judged one by one."""
+
+
+PermissionMode = Literal[
+    "default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"
+]
+ToolList = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^()\s\u0000]+(\([^\u0000]+\))?$",
+        description='a tool, or a tool and a pattern, like "Bash(git *)"',
+    ),
+]
+
+
 class PermissionsTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the tools may read and write."""
+    """Where the tools may read and write, and which calls may run."""
 
     read_roots: tuple[PathText, ...] = (".",)
     """Folders the file tools may read in, relative to the folder the Pod is started in."""
     write_roots: tuple[PathText, ...] = (".",)
     """Folders the file tools may write in, relative to the folder the Pod is started in. Empty: nowhere."""
+    rules: tuple[RuleTable, ...] = ()
+    """Rules for tool calls, as [[permissions.rules]] tables with action, tool and pattern; the first that matches decides."""
+    default_action: Annotated[
+        Literal["allow", "deny", "ask"] | None, Meta(examples=["deny"])
+    ] = None
+    """What becomes of a call that no rule matches. Unset: "allow", but "deny" where allowed_tools is set."""
+    mode: PermissionMode = "default"
+    """How strict it is in all: "plan" runs no tool that may change anything, "acceptEdits" asks for all but the file tools, "dontAsk" takes "ask" and what no rule matches as denied, "bypassPermissions" takes them as allowed; rules that deny hold in each."""
+    allowed_tools: tuple[ToolList, ...] = ()
+    """Calls that are allowed, ahead of the rules: "Read", "Bash(git *)". With any, what no rule matches is denied."""
+    disallowed_tools: tuple[ToolList, ...] = ()
+    """Calls that are denied, ahead of everything else."""
 
 
 class SessionTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -187,18 +227,20 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
 
     enabled: bool = True
     """Whether the context is compacted by itself. If not, a full one ends the run (exit 7); by hand it still can be."""
-    mode: Mode = "worker"
-    """Who writes the summary: "worker" is an agent of its own that reads what matters, "mechanical" takes no model."""
-    order: tuple[Mode, ...] = ("worker", "mechanical")
+    auto_continue: bool = True
+    """Whether a Pod that stays asks the model to continue after a compaction behind a run, where no input waits: once for each of the user's messages."""
+    mode: Annotated[Mode | None, Meta(examples=["summarize"])] = None
+    """Who writes the summary: "worker" is an agent of its own that reads what matters, "summarize" a model that is asked once, "remote" a server of yours, "native" the provider itself, "mechanical" takes no model. Unset: worker, or remote where remote_endpoint is set."""
+    order: tuple[Mode, ...] = ("worker", "summarize", "mechanical")
     """What is tried, one after the other, where the run cannot go on without a compaction. The mode comes first, wherever it stands in it."""
     compact_threshold: Annotated[Positive | None, Meta(examples=[80_000])] = None
     """Tokens of context from which on it is compacted once a run has ended. Unset: 8/9 of turn_threshold."""
     turn_threshold: Annotated[Positive | None, Meta(examples=[90_000])] = None
     """Tokens of context from which on it is compacted before the next request. Unset: 9/8 of compact_threshold; without that, what reserve_tokens and max_tokens leave of the window."""
     retained_tokens: Positive = 8_000
-    """Tokens of the newest messages and results that stay as they are."""
+    """Tokens of the newest messages and results that stay as they are with "worker", "native" and "mechanical"."""
     reserve_tokens: Positive = 16_384
-    """Tokens of the window that limits derived from it leave free."""
+    """Tokens of the window that limits derived from it leave free; also beside prompt and answer of "summarize", whose summary may be no longer than 0.8 of it."""
     low_water: Share = 0.7
     """What a compaction must bring the context under, as a part of compact_threshold."""
     min_gain: Share = 0.1
@@ -217,6 +259,23 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Most seconds of one compact worker."""
     worker_model: Annotated[Line | None, Meta(examples=["claude-haiku-5-5"])] = None
     """Name of the compact worker's model. Unset: the Pod's."""
+    models: Annotated[tuple[Line, ...], Meta(examples=[["claude-haiku-5-5"]])] = ()
+    """Models that "summarize" asks, one after the other where one fails. Empty: worker_model, or the Pod's."""
+    keep_recent_tokens: Positive = 20_000
+    """Tokens of the newest messages and results that stay as they are with "summarize" and "remote"; less where they would not fit under low_water."""
+    summarize_timeout: Seconds = 300.0
+    """Most seconds of "summarize", "remote" and "native", all attempts and models together."""
+    short_summary: bool = False
+    """Whether "summarize" and "remote" also write a title of one line."""
+    remote_endpoint: Annotated[
+        Annotated[
+            str,
+            Meta(pattern=r"^https?://[^\s\u0000]+$", description="an http(s) address"),
+        ]
+        | None,
+        Meta(examples=["http://localhost:9000/summary"]),
+    ] = None
+    """Where "remote" sends {systemPrompt, prompt} and gets {summary}."""
     default_references: Annotated[
         int, Meta(ge=0, le=100, description="a whole number from 0 to 100")
     ] = 5
@@ -226,9 +285,9 @@ class CompactionTable(Struct, frozen=True, forbid_unknown_fields=True):
     summary_cap: Positive = 4_000
     """Tokens above which a summary is refused."""
     max_failures: Positive = 3
-    """Failures of compact workers in a row after which none is asked for a while."""
+    """Failures of one mode in a row after which it is left alone for a while."""
     cooldown: Seconds = 600.0
-    """Seconds for which none is asked then, but for new input or by hand."""
+    """Seconds for which it is not asked then, but for new input or by hand."""
 
 
 class PruneTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -240,6 +299,39 @@ class PruneTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of the newest tool output that always stay."""
     min_savings: Positive = 20_000
     """Tokens that must be saved; for less nothing is left out."""
+
+
+class HookTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A command or a Python function that is asked, or told, at an event: docs/hooks.md. Those of one event are asked in the order they stand here."""
+
+    event: Annotated[HookEvent, Meta(examples=["pre_tool_call"])]
+    """When it is called."""
+    command: Annotated[
+        Annotated[
+            tuple[PathText, ...],
+            Meta(min_length=1, description="a list of words, the program first"),
+        ]
+        | None,
+        Meta(examples=[["./guard.sh"]]),
+    ] = None
+    """The program and its arguments; no shell reads them. It runs in the manifest's folder, gets the event as JSON on stdin, and answers in JSON on stdout."""
+    python: Annotated[PythonTool | None, Meta(examples=["hooks.py:guard"])] = None
+    """In place of a command: a Python file, relative to the manifest, and a function in it. It runs inside the Pod's process."""
+    timeout: Seconds = HOOK_TIMEOUT
+    """Most seconds one call may take."""
+    on_failure: Annotated[OnFailure | None, Meta(examples=["block"])] = None
+    """What happens where it fails or takes too long: "continue" goes on as if it was not there, "block" stops what it was asked about. Unset: "continue", but "block" for pre_tool_call, which takes no other."""
+    tools: Annotated[tuple[Line, ...], Meta(examples=[["bash"]])] = ()
+    """For pre_tool_call and post_tool_call: the tools whose calls it is about. Empty: all."""
+
+
+class BranchSummaryTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is kept of a branch when a session goes back to another point: see docs/tree.md."""
+
+    enabled: bool = False
+    """Whether a branch that is left is summarised for the one that is gone to, where nothing else is said (--summarize, --no-summarize)."""
+    reserve_tokens: Positive = 16_384
+    """Tokens of the window left free when a branch is summarised, for the order and the answer; the rest is for what was said on the branch, the newest first."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -255,4 +347,6 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     permissions: PermissionsTable = PermissionsTable()
     session: SessionTable = SessionTable()
     compaction: CompactionTable = CompactionTable()
+    branch_summary: BranchSummaryTable = BranchSummaryTable()
     prune: PruneTable = PruneTable()
+    hooks: tuple[HookTable, ...] = ()

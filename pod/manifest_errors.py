@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from pod.field_types import as_table, choices, describe, item_type
+from pod.field_types import as_table, as_tables, choices, describe, item_type
 from pod.key_text import SHOWN, label, shown_part
 from pod.toml_positions import KeyPath
 from pod.toml_text import quoted, toml_value
@@ -41,15 +41,19 @@ def problems(document: Mapping[str, object], manifest: type[Struct]) -> list[Pro
 
     None at all means that msgspec converts the document.
     """
-    tables = tables_of(manifest)
+    tables, arrays = tables_of(manifest), arrays_of(manifest)
     found: list[Problem] = []
     for name, value in document.items():
-        if name not in tables:
-            found.append(_unknown_at_top(name, value, tables))
-        elif isinstance(value, dict):
-            found.extend(_table_problems(name, value, tables))
+        path = (name,)
+        if name in tables:
+            if isinstance(value, dict):
+                found.extend(_table_problems(path, value, tables[name], tables))
+            else:
+                found.append(Problem(path, _no_table(name, value)))
+        elif name in arrays:
+            found.extend(_array_problems(path, value, arrays[name], tables))
         else:
-            found.append(Problem((name,), _no_table(name, value)))
+            found.append(_unknown_at_top(name, value, tables, arrays))
     return found
 
 
@@ -59,27 +63,59 @@ def tables_of(manifest: type[Struct]) -> Tables:
     return {name: table for name, table in tables.items() if table is not None}
 
 
-def _table_problems(
-    name: str, table: Mapping[str, object], tables: Tables
+def arrays_of(manifest: type[Struct]) -> Tables:
+    """Return the arrays of tables in a manifest by name: what each of them holds."""
+    tables = {field.name: as_tables(field.type) for field in fields(manifest)}
+    return {name: table for name, table in tables.items() if table is not None}
+
+
+def _array_problems(
+    path: KeyPath, value: object, struct: type[Struct], tables: Tables
 ) -> Iterator[Problem]:
-    known = {field.name: field for field in fields(tables[name])}
-    for key, value in table.items():
-        path = (name, key)
-        if key in known:
-            yield from _value_problems(path, value, known[key].type)
+    written = f"[[{'.'.join(map(shown_part, path))}]]"
+    if not isinstance(value, list):
+        text = f"{label(path)}: {_shown(value)} is no array of tables; write {written}"
+        yield Problem(path, f"{text} and the keys of one below it, once for each")
+        return
+    for index, each in enumerate(value):
+        at = (*path, index)
+        if isinstance(each, dict):
+            yield from _table_problems(at, each, struct, tables)
         else:
-            meant = _near(key, list(known)) + _elsewhere(name, key, tables)
-            hint = _did_you_mean(meant) or f"[{name}] has {', '.join(known)}"
-            yield Problem(path, f"{label(path)}: unknown key; {hint}")
+            text = f"{written}: {_shown(each)} is no table; write {written}"
+            yield Problem(at, f"{text} and its keys below it")
+
+
+def _table_problems(
+    path: KeyPath, table: Mapping[str, object], struct: type[Struct], tables: Tables
+) -> Iterator[Problem]:
+    known = {field.name: field for field in fields(struct)}
+    for key, value in table.items():
+        at = (*path, key)
+        if key in known:
+            yield from _value_problems(at, value, known[key].type, tables)
+        else:
+            meant = _near(key, list(known))
+            if len(path) == 1:
+                meant += _elsewhere(str(path[0]), key, tables)
+            hint = _did_you_mean(meant) or f"{label(path)} has {', '.join(known)}"
+            yield Problem(at, f"{label(at)}: unknown key; {hint}")
+    for name, field in known.items():
+        if field.required and name not in table:
+            text = f"{label(path)}: {name} is missing; it takes {describe(field.type)}"
+            yield Problem(path, text)
 
 
 def _value_problems(
-    path: KeyPath, value: object, annotation: object
+    path: KeyPath, value: object, annotation: object, tables: Tables
 ) -> Iterator[Problem]:
+    if (struct := as_tables(annotation)) is not None:
+        yield from _array_problems(path, value, struct, tables)
+        return
     item = item_type(annotation)
     if item is not None and isinstance(value, list):
         for index, each in enumerate(value):
-            yield from _value_problems((*path, index), each, item)
+            yield from _value_problems((*path, index), each, item, tables)
     elif not _converts(value, annotation):
         hint = ""
         if isinstance(value, str):
@@ -98,10 +134,16 @@ def _converts(value: object, annotation: object) -> bool:
     return True
 
 
-def _unknown_at_top(name: str, value: object, tables: Tables) -> Problem:
+def _unknown_at_top(
+    name: str, value: object, tables: Tables, arrays: Tables
+) -> Problem:
+    all_of_them = ", ".join([*map(_header, tables), *map(_array_header, arrays)])
     if isinstance(value, dict | list):
-        meant = [f"[{table}]" for table in _near(name, list(tables))]
-        hint = _did_you_mean(meant) or f"tables are {_bracketed(tables)}"
+        meant = [
+            _array_header(near) if near in arrays else _header(near)
+            for near in _near(name, [*tables, *arrays])
+        ]
+        hint = _did_you_mean(meant) or f"tables are {all_of_them}"
         return Problem((name,), f"{label((name,))}: unknown table; {hint}")
     keys = {f.name for table in tables.values() for f in fields(table)}
     meant = [
@@ -109,7 +151,7 @@ def _unknown_at_top(name: str, value: object, tables: Tables) -> Problem:
         for key in _near(name, sorted(keys))
         for place in _elsewhere("", key, tables)
     ]
-    hint = _did_you_mean(meant) or f"tables are {_bracketed(tables)}"
+    hint = _did_you_mean(meant) or f"tables are {all_of_them}"
     text = f"{shown_part(name)}: unknown key, and outside of any table; {hint}"
     return Problem((name,), text)
 
@@ -140,8 +182,12 @@ def _did_you_mean(meant: Iterable[str]) -> str:
     return f"did you mean {words}?" if words else ""
 
 
-def _bracketed(tables: Tables) -> str:
-    return ", ".join(f"[{table}]" for table in tables)
+def _header(table: str) -> str:
+    return f"[{table}]"
+
+
+def _array_header(array: str) -> str:
+    return f"[[{array}]]"
 
 
 def _shown(value: object) -> str:

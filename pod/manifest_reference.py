@@ -9,7 +9,7 @@ from msgspec.structs import FieldInfo, fields
 from pod.field_docs import field_docs, table_doc
 from pod.field_types import describe, examples
 from pod.manifest import Manifest
-from pod.manifest_errors import tables_of
+from pod.manifest_errors import arrays_of, tables_of
 from pod.toml_text import toml_value
 
 _WIDTH = 78
@@ -31,8 +31,9 @@ def manifest_page() -> str:
 def _example_lines() -> Iterator[str]:
     yield "# A Pod's manifest with every key. What stands here are the defaults, so"
     yield "# that any line may be left out; a key right behind a # has no default, but"
-    yield "# an example value. An unknown key is an error. `pod schema` prints a schema"
-    yield "# for editors; docs/manifest.md says more."
+    yield "# an example value. What stands in [[double brackets]] may be there several"
+    yield "# times, and is not there by default. An unknown key is an error. `pod schema`"
+    yield "# prints a schema for editors; docs/manifest.md says more."
     for name, table in tables_of(Manifest).items():
         yield ""
         yield from _comment(table_doc(table))
@@ -41,10 +42,24 @@ def _example_lines() -> Iterator[str]:
         for field in fields(table):
             yield from _comment(docs.get(field.name, ""))
             if field.default is None:
-                yield f"#{field.name} = {toml_value(examples(field.type)[0])}"
+                yield _example_line(field)
             else:
                 yield f"{field.name} = {toml_value(field.default)}"
+    for name, table in arrays_of(Manifest).items():
+        yield ""
+        yield from _comment(table_doc(table))
+        yield f"#[[{name}]]"
+        docs = field_docs(table)
+        for field in fields(table):
+            yield from _comment(docs.get(field.name, ""))
+            yield _example_line(field)
     yield ""
+
+
+def _example_line(field: FieldInfo) -> str:
+    """Return *field* commented out, with an example, or with its default."""
+    given = examples(field.type) or [field.default]
+    return f"#{field.name} = {toml_value(given[0])}"
 
 
 def _comment(text: str) -> Iterator[str]:
@@ -54,8 +69,8 @@ def _comment(text: str) -> Iterator[str]:
 
 def _page_lines() -> Iterator[str]:
     yield _INTRODUCTION
-    for name, table in tables_of(Manifest).items():
-        yield f"## [{name}]"
+    for header, table in _headers():
+        yield f"## {header}"
         yield ""
         yield table_doc(table)
         yield ""
@@ -63,6 +78,16 @@ def _page_lines() -> Iterator[str]:
         yield "|---|---|---|---|"
         yield from _rows(table)
         yield ""
+
+
+def _headers() -> Iterator[tuple[str, type[Struct]]]:
+    """Yield all tables with their headers; arrays in a table stand behind it."""
+    for name, table in tables_of(Manifest).items():
+        yield f"[{name}]", table
+        for key, items in arrays_of(table).items():
+            yield f"[[{name}.{key}]]", items
+    for name, items in arrays_of(Manifest).items():
+        yield f"[[{name}]]", items
 
 
 def _rows(table: type[Struct]) -> Iterator[str]:
@@ -74,6 +99,8 @@ def _rows(table: type[Struct]) -> Iterator[str]:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.required:
+        return "(required)"
     return "" if field.default is None else f"`{toml_value(field.default)}`"
 
 
@@ -89,7 +116,8 @@ page is made from `pod/manifest.py` by `scripts/make_docs.py`, and so is
   one, else the defaults count.
 - `-c table.key=value` sets one key over the file; the value is TOML, and a bare
   word where the key takes a text: `-c model.id=claude-x -c limits.timeout=600`.
-  The later one wins. A whole table cannot be set.
+  The later one wins. A whole table cannot be set, and what stands in
+  `[[double brackets]]` only in a file: it may be there several times.
 - Mistakes are reported together, one line each, with file, line, column and the
   key; exit code 2. Wrong keys and types come first. Once they are mended, a
   prompt file that cannot be read; then what does not go together.

@@ -27,6 +27,8 @@ class Mend:
         self._leaf: str | None = None
         self._ids: dict[str, str] = {}
         """New id of each entry, by its old one."""
+        self._renamed: dict[str, str] = {}
+        """Of those the ones that are another: whoever refers to one means the new."""
         self._taken: set[str] = set()
         self._lost: dict[str, str | None] = {}
         """What took the place of an entry that is not there, by its id."""
@@ -115,7 +117,13 @@ class Mend:
         if id != entry.id:
             changes["id"] = id
         self._stand(entry, id, target)
-        yield rewrite(record.raw, {}, **changes) if changes else record.raw + b"\n"
+        renamed = {
+            old: new for old, new in self._renamed.items() if old.encode() in record.raw
+        }
+        if changes or renamed:
+            yield rewrite(record.raw, renamed, **changes)
+        else:
+            yield record.raw + b"\n"
 
     def _count(self, record: Record, changes: dict[str, object]) -> None:
         self._seq += 1
@@ -163,6 +171,7 @@ class Mend:
                 f"Line {record.line}: id {record.entry.id} for the second time,"
                 f" now {id}."
             )
+            self._renamed[record.entry.id] = id
         self._taken.add(id)
         self._ids[record.entry.id] = id
         return id

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from pod.manifest import Manifest
-from pod.manifest_errors import ManifestError, problems, tables_of
+from pod.manifest_errors import ManifestError, arrays_of, problems, tables_of
 from pod.overrides import Override, OverrideError, parse_override, place
 from pod.toml_document import Document, TomlError, parse_bytes
 from pod.toml_positions import Position
@@ -62,7 +62,7 @@ def merge(raw: bytes | None, name: str, overrides: Sequence[str]) -> Merged:
     parsed = []
     for text in overrides:
         try:
-            override = parse_override(text, _TABLES)
+            override = parse_override(text, _TABLES, _ARRAYS)
         except OverrideError as error:
             lines.append(f"{place(text)}: {error}")
         else:
@@ -75,6 +75,7 @@ def merge(raw: bytes | None, name: str, overrides: Sequence[str]) -> Merged:
 
 
 _TABLES = tables_of(Manifest)
+_ARRAYS = arrays_of(Manifest)
 
 
 def _file_problems(document: Document, name: str) -> Iterator[str]:
@@ -85,14 +86,18 @@ def _file_problems(document: Document, name: str) -> Iterator[str]:
 
 
 def _manifest(document: Document, overrides: Sequence[Override]) -> Manifest:
-    values: dict[str, dict[str, object]] = {}
+    tables: dict[str, dict[str, object]] = {}
     layers: list[Mapping[str, object]] = [document.values]
     layers.extend(override.document for override in overrides)
     for layer in layers:
-        for table, keys in layer.items():
-            assert isinstance(keys, dict), "problems() lets no other value through"
-            values.setdefault(table, {}).update(keys)
-    return msgspec.convert(values, Manifest)
+        for name, keys in layer.items():
+            if isinstance(keys, dict):
+                tables.setdefault(name, {}).update(keys)
+    # Only the file can have arrays of tables.
+    arrays = {
+        name: document.values[name] for name in _ARRAYS if name in document.values
+    }
+    return msgspec.convert({**tables, **arrays}, Manifest)
 
 
 def _sources(
@@ -103,8 +108,14 @@ def _sources(
         for table, struct in _TABLES.items()
         for key in struct.__struct_fields__
     }
+    for array, struct in _ARRAYS.items():
+        elements = document.values.get(array, [])
+        assert isinstance(elements, list), "problems() lets no other value through"
+        for index in range(len(elements)):
+            for key in struct.__struct_fields__:
+                sources[f"{array}.{index}.{key}"] = Source()
     for path, position in document.positions.items():
-        if len(path) == 2:
+        if len(path) == (3 if path[0] in _ARRAYS else 2):
             sources[".".join(map(str, path))] = Source(name, position)
     for override in overrides:
         sources[".".join(map(str, override.path))] = Source(override.place)

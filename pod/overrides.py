@@ -1,6 +1,7 @@
 """``-c key=value``: one value of the manifest, set on the command line."""
 
 import re
+from collections.abc import Collection
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -50,11 +51,12 @@ _KEY_AND_VALUE = re.compile(
 )
 
 
-def parse_override(text: str, tables: Tables) -> Override:
+def parse_override(text: str, tables: Tables, arrays: Collection[str] = ()) -> Override:
     """Read ``table.key=value``.
 
     The value is TOML; what is no TOML is taken as text where the key takes
-    one, so that ``model.id=claude-x`` needs no quotes. Raises OverrideError.
+    one, so that ``model.id=claude-x`` needs no quotes. *arrays* are names of
+    arrays of tables: these cannot be set. Raises OverrideError.
     """
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise OverrideError("not UTF-8")
@@ -62,6 +64,10 @@ def parse_override(text: str, tables: Tables) -> Override:
     if match is None:
         raise OverrideError('write it as table.key=value, like -c model.id="x"')
     path = _path(match[1])
+    if path[0] in arrays:
+        raise OverrideError(
+            f"[[{path[0]}]] is an array of tables: write it into the manifest"
+        )
     if len(path) == 1 and path[0] in tables:
         table = path[0]
         key = tables[str(table)].__struct_fields__[0]

@@ -1,35 +1,48 @@
 """The agent: one session, one model, one run at a time."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import trio
 from msgspec import Struct, structs
 
+from pod.closing import close, is_open, last_text, verdict_of_bug, verdict_of_log
 from pod.compaction.admission import Refused
+from pod.compaction.continuation import Compacted, after
 from pod.compaction.cut import NoCut
-from pod.compaction.job import Outcome
+from pod.compaction.job import ABORTED, NotMade, Outcome, Skipped
 from pod.compaction.plan import Plan
 from pod.compaction.watch import ContextWatch
-from pod.ending import Stop, Verdict, verdict_of, verdict_of_stop
-from pod.entries import InputEntry, Mode, RunEnd, RunStart
-from pod.errors import DiskFull, LogFailed
-from pod.exits import Exit
+from pod.ending import ROLLED_BACK, Stop, Verdict, verdict_of, verdict_of_stop
+from pod.entries import (
+    CompactionFailed,
+    HandedBack,
+    InputEntry,
+    ItemEntry,
+    Known,
+    Mode,
+    ModelChange,
+    Reason,
+    RunEnd,
+    RunStart,
+)
+from pod.errors import Busy, LogFailed
+from pod.hooks.hooks import Hooks
+from pod.hooks.in_run import RequestsInRun, tell_end, with_hooks
 from pod.journal import Journal
-from pod.recovery import settled
+from pod.promise import Promise
+from pod.rollback import Unanswered, unanswered
 from pod.session import Session
 from prompts import load
 from tools.files_in_use import FilesInUse
 from worker.cancelled import is_cancel
-from worker.crash import crash_text
-from worker.endings import Failed, Yielded
-from worker.events import Listen, Warning
-from worker.items import AssistantText, Item, ToolResult, UserText
+from worker.endings import Blocked, Failed, Held, Yielded
+from worker.events import Listen
+from worker.items import UserText
 from worker.limits import Spent
 from worker.loop import Setup, run_turn
-
-LAST_TEXT = 4_000
-"""Characters of the answer in a run's end that goes into the reserved space; the
-whole is in the items anyway."""
+from worker.sending import Sending
 
 
 class NothingToDo(Exception):
@@ -37,17 +50,43 @@ class NothingToDo(Exception):
 
 
 class Stopped(Exception):
-    """A compaction was stopped by hand; *why* says how."""
+    """A compaction was stopped by hand; *why* says how.
 
-    def __init__(self, why: Stop) -> None:
+    *failed* is its end in the log, None where it had not begun.
+    """
+
+    def __init__(self, why: Stop, failed: CompactionFailed | None = None) -> None:
         super().__init__(why)
         self.why: Stop = why
+        self.failed = failed
 
 
 class Bounds(Struct, frozen=True):
     """What bounds a run besides the turn loop's own limits: *timeout* in seconds."""
 
     timeout: float | None = None
+
+
+class Switched(Struct, frozen=True):
+    """Another model: what runs go on with, *setup* and *watch*.
+
+    *before* is the watch over the same context that measures for the new model
+    while the old one is asked.
+    """
+
+    setup: Setup
+    watch: ContextWatch
+    before: ContextWatch
+
+
+class Wish:
+    """A compaction that somebody asked for while a run was under way."""
+
+    def __init__(self, instructions: str, mode: Mode | None) -> None:
+        self.instructions = instructions
+        self.mode: Mode | None = mode
+        self.outcome = Promise[Outcome]()
+        self.is_begun = False
 
 
 class Pod:
@@ -67,99 +106,222 @@ class Pod:
         settled: Callable[[], Awaitable[None]],
         watch: ContextWatch,
         files: FilesInUse,
+        hooks: Hooks | None = None,
     ) -> None:
         self.session = session
-        self._setup = setup
+        self.hooks = Hooks() if hooks is None else hooks
+        self.setup = with_hooks(setup, self.hooks, session)
+        self.watch = watch
+        self.files = files
         self._bounds = bounds
         self._listen = listen
         self._settled = settled
-        self._watch = watch
-        self._files = files
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
         self._is_running = False
+        self._sending = Sending()
+        self._wish: Wish | None = None
+        self._returned: tuple[str, ...] = ()
+        self._owed: tuple[RunEnd, ...] = ()
+        """Ends of runs that the log did not take; the next run writes them first."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is under way that stop() ends."""
+        return self._is_running
 
     def steer(self, text: str) -> None:
         """Accept more input; the model sees it with the next request.
 
         It is in the log when this returns. Raises LogFailed.
         """
-        self.session.append(self._input(text))
+        self.accept(text)
+
+    def accept(self, text: str, *, follow_up: bool = False) -> InputEntry:
+        """Write input to the log, where it waits; return its entry.
+
+        A *follow_up* waits for a run of its own. Raises LogFailed.
+        """
+        entry = structs.replace(self._input(text), follow_up=follow_up)
+        self.session.append(entry)
+        return entry
 
     def _input(self, text: str) -> InputEntry:
         # Lone surrogates cannot be written as JSON, nor sent.
         well_formed = text.encode("utf-8", "replace").decode()
-        return InputEntry(input=self._setup.new_id(), text=well_formed)
+        return InputEntry(input=self.setup.new_id(), text=well_formed)
 
     def stop(self, why: Stop) -> None:
         """End the run that is under way, as soon as its calls are answered.
 
-        The first reason counts. Without a run it ends the next one at once.
+        A compaction as well. The first reason counts; any counts more than a
+        pause. Where nothing is under way it ends the next run at once.
         """
-        self._stop = self._stop or why
+        if self._stop in (None, "paused"):
+            self._stop = why
         if self._scope is not None:
             self._scope.cancel()
 
-    async def run(self, prompt: str | None) -> RunEnd:
+    def pause(self) -> None:
+        """Have the run that is under way end before its next request, to be resumed.
+
+        An answer that is being received is broken off (nothing of it is in the
+        history), and so is the wait for a retry. Tools that run are awaited, and
+        so is a compaction.
+        """
+        if self._is_running:
+            self._sending.break_off()
+
+    def interrupt(self) -> None:
+        """Give up what is under way, and the input that waits: it is handed back.
+
+        A run whose model has answered nothing yet is rolled back: the leaf goes
+        to before its input, and the run's end has its text. Raises LogFailed, and
+        stops all the same.
+        """
+        try:
+            self._returned += self.hand_back()
+        finally:
+            self.stop("interrupted")
+
+    def hand_back(self) -> tuple[str, ...]:
+        """Give the input that waits back to who sent it. Raises LogFailed."""
+        waiting = self.session.pending_inputs
+        texts = tuple(entry.text for entry in waiting)
+        if waiting:
+            inputs = tuple(entry.input for entry in waiting)
+            self.session.append(HandedBack(inputs=inputs, texts=texts))
+        return texts
+
+    async def run(
+        self,
+        prompt: str | None,
+        *,
+        follow_ups: Sequence[str] | None = None,
+        is_continuation: bool = False,
+        begun: Callable[[str], None] = lambda run: None,
+    ) -> RunEnd:
         """Run *prompt* to its end, or go on with an open turn where it is None.
+
+        It takes all input that waits but follow-ups: of those *follow_ups*
+        (inputs), by default all beside a prompt, and the first where nothing else
+        is to do. *is_continuation* asks the model to continue, in the user's
+        place. *begun* is told the run's id as soon as the log has it.
 
         Returns the entry that closes the run, whatever closed it; a full disk
         included. Cancelled from outside, it closes the run in the log, too,
-        and lets the cancellation pass.
+        and lets the cancellation pass. A compaction that was asked for meanwhile,
+        and that no request came after, is done behind it.
 
         Raises NothingToDo for None on a finished session, RuntimeError while
         another run is under way.
         """
+        with self._alone("a Pod has one run at a time"):
+            if prompt is None and not is_continuation and not is_open(self.session):
+                raise NothingToDo
+            if follow_ups is None:
+                follow_ups = self._due(prompt)
+            end = await self._run(prompt, follow_ups, is_continuation, begun)
+            if self._wish is not None and end.outcome != "cancelled":
+                with trio.CancelScope() as self._scope:
+                    await self._fulfil(self._wish, Spent())
+            return end
+
+    @contextmanager
+    def _alone(self, refusal: str) -> Iterator[None]:
+        """Hold the Pod for one thing that stop() ends; raises RuntimeError."""
         if self._is_running:
-            raise RuntimeError("a Pod has one run at a time")
-        if prompt is None and not is_open(self.session):
-            raise NothingToDo
+            raise RuntimeError(refusal)
         self._is_running = True
         try:
-            return await self._run(prompt)
+            yield
         finally:
             # What came too late to stop this run is not meant for the next one.
+            why = self._stop or "cancelled"
             self._is_running, self._scope, self._stop = False, None, None
+            self._sending.allow()
+            self._returned = ()
+            if (wish := self._wish) is not None:
+                failed = self.watch.failed if wish.is_begun else None
+                wish.outcome.fail(Stopped(why, failed))
+                self._wish = None
 
-    async def _run(self, prompt: str | None) -> RunEnd:
-        run = self._setup.new_id()
-        journal = Journal(self.session, files=self._files, settled=self._settled)
+    async def _run(
+        self,
+        prompt: str | None,
+        follow_ups: Sequence[str],
+        is_continuation: bool,
+        begun: Callable[[str], None],
+    ) -> RunEnd:
+        run = self.setup.new_id()
+        journal = Journal(
+            self.session,
+            files=self.files,
+            settled=self._settled,
+            follow_ups=follow_ups,
+        )
         spent = Spent()
         started = trio.current_time()
         length, revision = len(self.session.items), self.session.revision
         verdict = verdict_of_stop("cancelled")
+        start = RunStart(
+            run=run, model=self.setup.model.id, resumed=len(self.session.tree) > 0
+        )
         try:
-            start = RunStart(
-                run=run,
-                model=self._setup.model.id,
-                resumed=len(self.session.tree) > 0,
-            )
             before = self.session.state.model
-            given = [] if prompt is None else [self._input(prompt)]
-            self.session.append(start, *given)
+            given: list[Known] = [] if prompt is None else [self._input(prompt)]
+            if is_continuation:
+                text = load("continue_steps")
+                given.append(ItemEntry(item=UserText(text=text, synthetic=True)))
+            self.session.append(*self._owed, start, *given)
+            self._owed = ()
+            begun(run)
             verdict = await self._bounded(
                 journal,
                 spent,
-                is_new_input=bool(given),
+                is_new_input=bool(self.session.pending_inputs),
                 is_switch=before not in (None, start.model),
             )
         except LogFailed as error:
-            verdict = _verdict_of_log(error)
+            verdict = verdict_of_log(error)
         except KeyboardInterrupt:
             verdict = verdict_of_stop("sigint")
             raise
         except BaseException as error:
             if not is_cancel(error):
-                verdict = _verdict_of_bug(error)
+                verdict = verdict_of_bug(error)
             raise
         finally:
             seconds = trio.current_time() - started
             is_same = self.session.revision == revision
             text = last_text(self.session.items[length if is_same else 0 :])
-            end = self._end(journal, run, spent, verdict, seconds, text)
+            back = None
+            if verdict.reason == "interrupted":
+                back = unanswered(self.session.recent_entries())
+                verdict = verdict if back is None else ROLLED_BACK
+            end = self._end(journal, run, spent, verdict, seconds, text, back)
             with trio.CancelScope(shield=True):
-                end = await self._close(end)
+                end, owed = await close(
+                    self.session, start, end, listen=self._listen, back=back
+                )
+                self._owed += owed
+                if back is not None:
+                    self.watch.occupancy.reset()
+                await tell_end(self.hooks, self.session, end)
         return end
+
+    def _due(self, prompt: str | None) -> Sequence[str]:
+        """Return the follow-ups that a run which begins now is for.
+
+        One that brings its own prompt is for all: they wait since another process.
+        """
+        waiting = self.session.pending_inputs
+        if prompt is not None:
+            return [entry.input for entry in waiting]
+        is_for_others = any(not entry.follow_up for entry in waiting)
+        if is_for_others or self.session.state.interrupted:
+            return ()
+        return [entry.input for entry in waiting[:1]]
 
     async def _bounded(
         self, journal: Journal, spent: Spent, *, is_new_input: bool, is_switch: bool
@@ -171,7 +333,7 @@ class Pod:
                 self._scope.cancel()
             with trio.move_on_after(float("inf") if timeout is None else timeout):
                 await journal.commit()
-                await self._watch.before_run(
+                await self.watch.before_run(
                     spent, is_new_input=is_new_input, is_switch=is_switch
                 )
                 return await self._turn(journal, spent)
@@ -180,58 +342,158 @@ class Pod:
 
     async def _turn(self, journal: Journal, spent: Spent) -> Verdict:
         """Run the turn, with room made in the context as often as it takes."""
+        requests = RequestsInRun(
+            self.hooks,
+            self.session,
+            self.watch,
+            model=self.setup.model.id,
+            responses=lambda: journal.responses,
+        )
         while True:
             ending = await run_turn(
-                self._setup,
+                self.setup,
                 journal,
                 spent=spent,
                 listen=self._listen,
-                occupancy=self._watch.occupancy,
-                gate=self._watch.gate,
+                occupancy=self.watch.occupancy,
+                gate=partial(self._gate, requests),
+                sending=self._sending,
             )
+            reason: Reason = "mid_turn"
+            verdict: Verdict | None = None
             match ending:
+                case Held() if not self._sending.is_off:
+                    reason = "manual"
+                    if self._wish is not None:
+                        await self._fulfil(self._wish, spent)
                 case Yielded(tokens):
-                    verdict = await self._watch.make_room(tokens, spent)
+                    verdict = await self.watch.make_room(tokens, spent)
                 case Failed(failure) if failure.kind == "overflow":
-                    verdict = await self._watch.recover(
+                    reason = "overflow"
+                    verdict = await self.watch.recover(
                         failure, spent, responses=journal.responses
                     )
                 case _:
                     return verdict_of(ending)
             await self._settled()
-            if verdict is not None:
+            compacted = Compacted(reason, made_room=verdict is None, in_run=True)
+            if verdict is not None and after(compacted) == "end_run":
                 return verdict
+
+    async def _gate(self, requests: RequestsInRun) -> Yielded | Held | Blocked | None:
+        """Halt a turn before a request, for what somebody asked for or for its size."""
+        if self._sending.is_off or self._wish is not None:
+            return Held()
+        return await requests.gate()
+
+    async def _fulfil(self, wish: Wish, spent: Spent) -> None:
+        """Compact as *wish* wants. Stopped meanwhile, the wish is told so later."""
+        wish.is_begun = True
+        try:
+            outcome = await self.watch.by_hand(
+                spent, instructions=wish.instructions, mode=wish.mode
+            )
+        except LogFailed as error:
+            wish.outcome.fail(error)
+            raise
+        self._wish = None
+        wish.outcome.keep(outcome)
 
     async def compact(
         self, *, instructions: str = "", mode: Mode | None = None
     ) -> Outcome:
-        """Compact the session now, on request. Not while a run is under way.
+        """Compact the session now, on request.
 
         *instructions* go to the compact worker; *mode* takes the place of the
         manifest's rungs. Returns what came of it: Done with the receipt, Skipped
         where there is nothing to summarise, Failed with the history as it was.
 
-        Raises Stopped after stop(), RuntimeError during a run, LogFailed.
+        While a run is under way it is compacted before its next request, with
+        tools awaited, and goes on whatever comes of it; behind the run where
+        there is no next request.
+
+        Raises Stopped after stop(), Busy while another compaction is under way or
+        asked for, LogFailed.
         """
         if self._is_running:
-            raise RuntimeError("a Pod compacts between its runs")
-        self._is_running = True
-        try:
+            return await self.wish(instructions=instructions, mode=mode).wait()
+        with self._alone("a Pod does one thing at a time"):
             with trio.CancelScope() as self._scope:
                 if self._stop is not None:
                     self._scope.cancel()
-                return await self._watch.by_hand(
+                return await self.watch.by_hand(
                     Spent(), instructions=instructions, mode=mode
                 )
+            raise Stopped(self._stop or "cancelled", self.watch.failed)
+
+    def wish(self, *, instructions: str, mode: Mode | None) -> Promise[Outcome]:
+        """Ask for a compaction before the next request of the run that is under way.
+
+        Raises Busy.
+        """
+        self.watch.maintenance.refuse()
+        if self._wish is not None:
+            raise Busy(
+                "a compaction is asked for already; it comes before the next request"
+            )
+        self._wish = Wish(instructions, mode)
+        return self._wish.outcome
+
+    async def after_run(self) -> Outcome | None:
+        """Compact what the run before left above the early limit.
+
+        None where it left less, or stop() was called meanwhile. For a process
+        that stays: in one that does not, the next run does it. Raises LogFailed.
+        """
+        with self._alone("a Pod compacts behind its runs"):
+            with trio.CancelScope() as self._scope:
+                return await self.watch.after_run(Spent())
+            return None
+
+    async def switch(self, to: Switched) -> Outcome | None:
+        """Ask the model of *to* from here on. Not while a run is under way.
+
+        Where the history is above its late limit, the model before it compacts
+        it first. Returns what came of that, None where it was not needed: after
+        a Failed or a Skipped the model is the one it was.
+
+        Raises Stopped after stop(), RuntimeError during a run, LogFailed.
+        """
+        with self._alone("a Pod changes its model between its runs"):
+            with trio.CancelScope() as self._scope:
+                outcome = await to.before.before_switch(Spent())
+                if isinstance(outcome, NotMade):
+                    return outcome
+                change = ModelChange(
+                    model=to.setup.model.id, previous=self.setup.model.id
+                )
+                with trio.CancelScope(shield=True):
+                    self.session.append(change)
+                    self.setup = with_hooks(to.setup, self.hooks, self.session)
+                    self.watch = to.watch
+                    await self.session.commit()
+                return outcome
             raise Stopped(self._stop or "cancelled")
-        finally:
-            self._is_running, self._scope, self._stop = False, None, None
+
+    def abort_compaction(self) -> bool:
+        """Abort the compaction that is under way, or asked for, and nothing else.
+
+        A run that needs one ends as it does where one fails. Returns whether
+        there was any.
+        """
+        if self.watch.abort():
+            return True
+        if self._wish is None:
+            return False
+        self._wish.outcome.keep(Skipped("aborted", ABORTED))
+        self._wish = None
+        return True
 
     async def plan(
         self, *, instructions: str = "", mode: Mode | None = None
     ) -> Plan | NoCut | Refused:
         """Return how compact would begin. No model is asked, nothing is written."""
-        return await self._watch.plan(instructions=instructions, mode=mode)
+        return await self.watch.plan(instructions=instructions, mode=mode)
 
     def _end(
         self,
@@ -241,6 +503,7 @@ class Pod:
         verdict: Verdict,
         seconds: float,
         text: str,
+        back: Unanswered | None,
     ) -> RunEnd:
         return RunEnd(
             run=run,
@@ -256,87 +519,6 @@ class Pod:
             usage=spent.usage,
             cost_usd=None if spent.cost is None else float(spent.cost),
             seconds=round(seconds, 3),
+            returned=(*(back.texts if back else ()), *self._returned),
             permission_denials=tuple(journal.denials),
         )
-
-    async def _close(self, end: RunEnd) -> RunEnd:
-        """Write *end*; into the space reserved for it where the disk is full.
-
-        Calls that a full disk left unanswered get a result before it. Returns
-        the end as it is in the log, or as it should have been.
-        """
-        unanswered = settled(
-            self.session.items, "crashed_call", self.session.state.begun
-        )
-        try:
-            await self.session.commit()
-            written = self.session.append(*unanswered, end)
-        except DiskFull as error:
-            end = self._broken_off(end, error)
-            short = structs.replace(
-                end, text=end.text[:LAST_TEXT], permission_denials=()
-            )
-            try:
-                written = self.session.last_words(*unanswered, short)
-            except LogFailed:
-                return end
-        except LogFailed as error:
-            # A disk that was full is why the log failed, if it was.
-            is_told = end.reason == DiskFull.reason
-            return end if is_told else self._broken_off(end, error)
-        try:
-            await self.session.commit()
-        except LogFailed as error:  # it has been told already, and stands in the log
-            self._listen(Warning(message=str(error)))
-        (found,) = (entry for entry in written if isinstance(entry, RunEnd))
-        return structs.replace(found, text=end.text)
-
-    def _broken_off(self, end: RunEnd, error: LogFailed) -> RunEnd:
-        verdict = _verdict_of_log(error)
-        return structs.replace(
-            end,
-            outcome=verdict.outcome,
-            reason=verdict.reason,
-            exit_code=verdict.exit,
-            interrupted=is_open(self.session),
-            message=verdict.message,
-        )
-
-
-def is_open(session: Session) -> bool:
-    """Whether the session's last turn can go on without a new prompt."""
-    if session.pending_inputs:
-        return True
-    items = session.items
-    if not items:
-        return False
-    return session.state.interrupted or isinstance(items[-1], UserText | ToolResult)
-
-
-def last_text(items: Sequence[Item]) -> str:
-    """Return what the model said last: since its last call, or before it.
-
-    An answer that was cut off and gone on with is one text.
-    """
-    cut_off = UserText(text=load("continue_cut_off"), synthetic=True)
-    said: list[str] = []
-    for item in reversed(items):
-        match item:
-            case AssistantText(text=text):
-                said.append(text)
-            case UserText() if item != cut_off:
-                break
-            case ToolResult() if "".join(said).strip():
-                break
-            case _:
-                pass
-    return "".join(reversed(said))
-
-
-def _verdict_of_bug(error: BaseException) -> Verdict:
-    text = crash_text(error)
-    return Verdict("failed", "internal_error", Exit.FAILED, text, interrupted=True)
-
-
-def _verdict_of_log(error: LogFailed) -> Verdict:
-    return Verdict("failed", error.reason, Exit.FAILED, str(error), interrupted=True)

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
+from msgspec.structs import replace
+
 from pod.compaction.breaker import breaker_of
 from pod.compaction.job import failure_text
 from pod.entries import (
@@ -111,6 +113,14 @@ def close_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd
     )
 
 
+def close_left_run(path: Sequence[AnyEntry], start: RunStart, cause: Cause) -> RunEnd:
+    """Return the end of a run that has none and that the session has left.
+
+    Another run began behind it, or the leaf was moved away: it does not go on.
+    """
+    return replace(close_run(path, start, cause), interrupted=False)
+
+
 def delivered_before(
     path: Sequence[AnyEntry], pending: Sequence[InputEntry]
 ) -> tuple[str, ...]:
@@ -120,12 +130,12 @@ def delivered_before(
     the inputs; a crash may cut between them. Then the items are the last
     entries there are.
     """
-    texts = _last_texts(path)
-    return tuple(
-        entry.input
-        for entry, text in zip(pending, texts, strict=False)
-        if entry.text == text
-    )
+    waiting = iter(pending)
+    found: list[str] = []
+    for text in _last_texts(path):
+        # Not all that waited may have been due: those in between wait on.
+        found += next(([e.input] for e in waiting if e.text == text), [])
+    return tuple(found)
 
 
 def _last_texts(path: Sequence[AnyEntry]) -> list[str]:

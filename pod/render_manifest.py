@@ -20,13 +20,20 @@ def render(manifest: Manifest, sources: Mapping[str, Source]) -> str:
 
 
 def _tables(manifest: Manifest, sources: Mapping[str, Source]) -> Iterator[str]:
-    for name, table in asdict(manifest).items():
-        assert isinstance(table, Struct)
-        yield f"[{name}]"
-        for key, value in asdict(table).items():
-            if value is None:
-                yield f"# unset: {key}"
-            else:
-                source = sources[f"{name}.{key}"].comment
-                yield f"{key} = {toml_value(value)}  # {source}"
-        yield ""
+    for name, value in asdict(manifest).items():
+        if isinstance(value, Struct):
+            yield f"[{name}]"
+            yield from _keys(value, name, sources)
+        else:
+            for index, table in enumerate(value):
+                yield f"[[{name}]]"
+                yield from _keys(table, f"{name}.{index}", sources)
+
+
+def _keys(table: Struct, at: str, sources: Mapping[str, Source]) -> Iterator[str]:
+    for key, value in asdict(table).items():
+        if value is None:
+            yield f"# unset: {key}"
+        else:
+            yield f"{key} = {toml_value(value)}  # {sources[f'{at}.{key}'].comment}"
+    yield ""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pod.field_docs import field_docs, table_doc
 from pod.manifest import Manifest
-from pod.manifest_errors import tables_of
+from pod.manifest_errors import arrays_of, tables_of
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -26,10 +26,18 @@ def manifest_schema() -> str:
         "title": "Pod manifest",
         "definitions": {
             table.__name__: _described(definitions[table.__name__], table)
-            for table in tables_of(Manifest).values()
+            for table in _tables()
         },
     }
     return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"
+
+
+def _tables() -> Iterator[type[Struct]]:
+    """Yield the tables of a manifest, and what arrays of tables hold."""
+    for table in tables_of(Manifest).values():
+        yield table
+        yield from arrays_of(table).values()
+    yield from arrays_of(Manifest).values()
 
 
 def _described(definition: dict[str, Json], struct: type[Struct]) -> dict[str, Json]:

@@ -9,10 +9,11 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from pod.branches import destination
 from pod.clock import now
-from pod.compaction.breaker import Breaker, breaker_of
+from pod.compaction.breaker import Breaker, Breakers, breakers_after, breakers_of
 from pod.compaction.thrash import Thrash, thrash_of
-from pod.context import State, pending_inputs, state
+from pod.context import State, state
 from pod.disk import Disk
 from pod.entries import (
     AnyEntry,
@@ -20,7 +21,6 @@ from pod.entries import (
     DeliveredEntry,
     Header,
     InputEntry,
-    ItemEntry,
     Known,
     Label,
     Leaf,
@@ -32,13 +32,14 @@ from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undam
 from pod.recovery import (
     Cause,
     close_compactions,
+    close_left_run,
     close_run,
     delivered_before,
     settled,
 )
 from pod.tree import Tree
 from pod.view import Problem, View, Window
-from worker.items import Item, UserText
+from worker.items import Item
 
 Clock = Callable[[], str]
 """Tells the time as the log writes it."""
@@ -79,11 +80,10 @@ class Session:
         self._random = random or Random()
         self._view = View()
         self._revision = 0
-        self.breaker = Breaker()
-        """The compact worker's circuit breaker, as the path to the leaf left it."""
+        self.breakers: Breakers = breakers_of(())
+        """The circuit breakers, as the path to the leaf left them."""
         self.thrash = Thrash()
         """How closely compactions follow each other on the path to the leaf."""
-        self._pending: dict[str, InputEntry] = {}
         self._rebuild()
 
     @classmethod
@@ -199,9 +199,14 @@ class Session:
         return self._view.problems
 
     @property
+    def breaker(self) -> Breaker:
+        """The compact worker's circuit breaker."""
+        return self.breakers["worker"]
+
+    @property
     def pending_inputs(self) -> list[InputEntry]:
-        """Inputs that were accepted and are in the history of no branch yet."""
-        return list(self._pending.values())
+        """Inputs that were accepted, are in the history of no branch yet, and wait."""
+        return list(self.tree.waiting.values())
 
     @property
     def state(self) -> State:
@@ -229,8 +234,8 @@ class Session:
     def append(self, *entries: Known) -> tuple[Known, ...]:
         """Write entries, all or none; return them with seq, id, parent and at.
 
-        Each hangs from the one before, the first from the leaf. An entry without
-        a run gets the one that goes on, a RunStart begins one (named by its own
+        Each hangs from the one before, the first from the leaf. An entry that
+        brings an id (new_id) keeps it. An entry without a run gets the one that goes on, a RunStart begins one (named by its own
         id if it brings none), a RunEnd ends it. On DiskFull, LogFailed or
         ValueError nothing has changed; a Leaf may also read the log. Raises KeyError for a Leaf or Label
         whose target is not there.
@@ -252,20 +257,28 @@ class Session:
         await self._log.commit()
 
     def navigate(self, target: str | None) -> str:
-        """Put the leaf on an entry (None: before all) and return "".
+        """Put the leaf where *target* leads (see destination), with no summary.
 
-        A user message leaves the history instead and its text is returned, to
-        be changed and given again. Calls that stand unanswered there get a
-        result that says so. Raises KeyError if there is no such entry.
+        Returns the text of a message that leaves the history by it, or "".
+        Raises EntryNotFound, and as move does.
         """
-        text = ""
-        if target is not None:
-            entry = self.tree[target]
-            if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
-                text, target = entry.item.text, self.tree.before(target)
-        self.append(Leaf(target=target))
-        self.append(*settled(self.items, "left_call"))
-        return text
+        place = destination(self.tree, target)
+        self.move(place.leaf)
+        return place.text
+
+    def move(self, leaf: str | None, *behind: Known) -> tuple[Known, ...]:
+        """Put the leaf on an entry (None: before all), as one write.
+
+        Calls that stand unanswered there get a result that says so; *behind* is
+        what is appended after that. Returns all that was written. Raises
+        KeyError, and as append does.
+        """
+        path = self.tree.path(leaf)
+        self.tree.hold(path)  # it is asked for again when the leaf is written
+        there = View(path)
+        return self.append(
+            Leaf(target=leaf), *settled(there.items, "left_call"), *behind
+        )
 
     def close(self) -> None:
         """Let go of the log, and of the files of a session that is not kept."""
@@ -283,6 +296,7 @@ class Session:
         leaf, run, seq = self.leaf, self.run, self._seq
         at = self._clock()
         found: dict[str, Known] = {}
+        given = {entry.id for entry in entries if entry.id}
         for entry in entries:
             if (
                 isinstance(entry, Leaf | Label)
@@ -295,7 +309,7 @@ class Session:
                 known = self.leaf if entry.target in found else entry.target
                 self.tree.hold(self.tree.path(known))
             seq += 1
-            id = self._new_id(found)
+            id = entry.id or self._free_id({*found, *given})
             if isinstance(entry, RunStart):
                 run = entry.run or id
             found[id] = replace(
@@ -306,7 +320,11 @@ class Session:
                 run = None
         return tuple(found.values())
 
-    def _new_id(self, taken: dict[str, Known]) -> str:
+    def new_id(self) -> str:
+        """Return an id that no entry has, for one that another is to refer to."""
+        return self._free_id(())
+
+    def _free_id(self, taken: Collection[str]) -> str:
         while True:
             id = f"{self._random.getrandbits(32):08x}"
             if id not in self.tree and id not in taken:
@@ -326,17 +344,11 @@ class Session:
                 self.run = entry.run
             elif isinstance(entry, RunEnd):
                 self.run = None
-            elif isinstance(entry, InputEntry):
-                if entry.input not in self.tree.delivered:
-                    self._pending[entry.input] = entry
-            elif isinstance(entry, DeliveredEntry):
-                for input in entry.inputs:
-                    self._pending.pop(input, None)
         for entry in entries:
             self.on_entry(entry)
 
     def _see(self, entry: Known) -> None:
-        self.breaker = self.breaker.after(entry)
+        self.breakers = breakers_after(self.breakers, (entry,))
         self.thrash = self.thrash.after(entry)
         before = self._view.items
         self._view.add(entry)
@@ -348,14 +360,9 @@ class Session:
     def _rebuild(self) -> None:
         path = self.path_entries()
         self._view = View(path)
-        self.breaker, self.thrash = breaker_of(path), thrash_of(path)
+        self.breakers, self.thrash = breakers_of(path), thrash_of(path)
         self._revision += 1
         self.tree.hold(self._view.entries)
-        self._pending = {
-            entry.input: entry
-            for entry in pending_inputs(path)
-            if entry.input not in self.tree.delivered
-        }
 
     def _forget(self) -> None:
         """Let go of what the latest compaction replaced; the log keeps it."""
@@ -373,8 +380,9 @@ class Session:
         path = self.path_entries()
         before = state(self.header, path)
         lost = before.open_run
-        if lost and lost.run in self.tree.ended:
+        if lost and lost.run not in self.tree.running:
             lost = None  # the leaf was moved into a run that ended on its branch
+        elsewhere = [run for run in self.tree.running.values() if run != lost]
         if lost:
             self.run = lost.run
         told = {entry.message for entry in entries if isinstance(entry, Notice)}
@@ -390,6 +398,7 @@ class Session:
             found += settled(self.items, "left_call")
         else:
             found += settled(self.items, "crashed_call", before.begun)
+        found += [close_left_run(path, run, cause) for run in elsewhere]
         if lost:
             found.append(close_run(path, lost, cause))
         if found:

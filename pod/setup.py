@@ -21,20 +21,28 @@ from pod.check_facts import gather
 from pod.compaction.compactor import Tell
 from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
+from pod.compaction.watch import ContextWatch
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
+from pod.hooks.hook import Hook
+from pod.hooks.hooks import Hooks
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, system_text
+from pod.maintenance import Maintenance
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.open_tools import open_scope, open_tools
 from pod.path_text import path_text
+from pod.permissions.permit import Approver, Permissions, for_compact_worker
+from pod.permissions.rulebook import rulebook_of
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from pod.store import Store
 from pod.version import VERSION
 from prompts import load
 from tools.base import Tool
+from tools.files_in_use import FilesInUse
 from tools.scope import Scope
 from tools.spill import SpillFolder
 from tools.text import clean
@@ -43,10 +51,11 @@ from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
 from worker.keys import find_key, missing_key
-from worker.known_models import resolve
+from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
+from worker.permit import Permit, allow_all
 from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
 from worker.tokens import count_tool, factor_for, tool_bytes
@@ -76,16 +85,27 @@ class Parts(Struct, frozen=True):
         return Bounds(timeout=self.manifest.limits.timeout)
 
     @asynccontextmanager
-    async def opened(self, session: Session) -> AsyncIterator["Opened"]:
+    async def opened(
+        self, session: Session, *, approver: Approver | None = None
+    ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
 
-        Raises SetupError for a tool that cannot be had.
+        *approver* is asked about calls that somebody has to allow; without one
+        they are denied. Raises SetupError for a tool that cannot be had.
         """
         with open_scope(self.loaded, self.cwd, session.files) as scope:
             tools = open_tools(self.loaded, self.cwd, scope)
+            hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
-                yield Opened(_setup(self, client, tools, session), scope)
+                permissions = Permissions(
+                    rulebook=rulebook_of(self.manifest.permissions),
+                    cwd=scope.cwd,
+                    effects={tool.name: tool.has_effects for tool in tools},
+                    approver=approver,
+                )
+                setup = _setup(self, client, tools, session, permit=permissions)
+                yield Opened(setup, scope, hooks, for_compact_worker(permissions))
 
 
 class Opened(Struct, frozen=True):
@@ -93,6 +113,9 @@ class Opened(Struct, frozen=True):
 
     setup: Setup
     scope: Scope
+    hooks: tuple[Hook, ...] = ()
+    worker_permit: Permit = allow_all
+    """Which calls of compact workers may run."""
 
 
 def open_pod(
@@ -104,19 +127,11 @@ def open_pod(
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
     """Return the Pod of *session*. *tell* hears its live events."""
-    table, files = parts.manifest.compaction, files_of(session)
+    files = files_of(session)
     refuse_limits(parts, opened.setup)
-    worker_model = parts.model
-    if table.worker_model is not None:
-        worker_model = model_of(parts.manifest, table.worker_model)
-    watch = open_watch(
-        parts.manifest,
-        session,
-        opened.setup,
-        scope=opened.scope,
-        worker_model=worker_model,
-        files=files,
-        tell=tell,
+    hooks = Hooks(opened.hooks, tell=tell)
+    watch = watch_over(
+        parts, opened, session, opened.setup, files=files, tell=tell, hooks=hooks
     )
     return Pod(
         session,
@@ -126,6 +141,45 @@ def open_pod(
         settled=settled,
         watch=watch,
         files=files,
+        hooks=hooks,
+    )
+
+
+def watch_over(
+    parts: Parts,
+    opened: Opened,
+    session: Session,
+    setup: Setup,
+    *,
+    files: FilesInUse,
+    tell: Tell,
+    hooks: Hooks,
+    maintenance: Maintenance | None = None,
+    asked: Setup | None = None,
+) -> ContextWatch:
+    """Return the watch over *session*'s context for runs with *setup*.
+
+    *asked* is what makes the summaries, where that is another: see open_watch.
+    """
+    table = parts.manifest.compaction
+    model = (asked or setup).model
+    return open_watch(
+        parts.manifest,
+        session,
+        setup,
+        scope=opened.scope,
+        worker_model=model
+        if table.worker_model is None
+        else model_of(parts.manifest, table.worker_model),
+        worker_permit=opened.worker_permit,
+        files=files,
+        tell=tell,
+        summarizers=[
+            suited(model_of(parts.manifest, id), model) for id in table.models
+        ],
+        hooks=hooks,
+        maintenance=maintenance,
+        asked=asked,
     )
 
 
@@ -135,7 +189,7 @@ def refuse_limits(parts: Parts, setup: Setup) -> None:
     What the system prompt and the tools take is counted only where their bytes
     do not prove that there is room.
     """
-    table, model = parts.manifest.compaction, parts.model
+    table, model = parts.manifest.compaction, setup.model
     factor = factor_for(model.id)
     at_most = ceil(_overhead_bytes(setup) * factor)
     if limits_problem(table, model, at_most) is None:
@@ -289,6 +343,8 @@ def _setup(
     client: Client,
     tools: Sequence[Tool],
     session: Session,
+    *,
+    permit: Permit,
 ) -> Setup:
     manifest = parts.manifest
     counter = O200k()
@@ -314,6 +370,7 @@ def _setup(
                 count=lambda text: ceil(counter.count(text) * factor),
             ),
             seconds=manifest.tools.timeout,
+            permit=permit,
         ),
         cache=Cache(enabled=manifest.cache.enabled, ttl=manifest.cache.ttl),
         retry=RetryPolicy(

@@ -15,7 +15,7 @@ from platformdirs import user_state_path
 
 from pod.clock import now
 from pod.codec import BadLine, decode, decode_header
-from pod.disk import chunks, failed, open_reading
+from pod.disk import chunks, failed, open_reading, sync_folder
 from pod.entries import AnyEntry, Header, ItemEntry, RunEnd, SessionInfo
 from pod.errors import (
     AmbiguousSession,
@@ -87,8 +87,13 @@ class Store:
         stamp = f"{day.replace('-', '')}-{time[:8].replace(':', '')}"
         while True:
             id = f"{stamp}-{self._random.getrandbits(16):04x}"
-            if not os.path.lexists(self.path(id)):
+            taken = (self.path(id), self.part(id))
+            if not any(map(os.path.lexists, taken)):
                 return id
+
+    def part(self, id: str) -> Path:
+        """Return where a log is while it is copied: no session by its name yet."""
+        return self.folder / f".{id}.jsonl"
 
     def find(self, wanted: str) -> Path:
         """Return the log of the session with this id, or the only one it is part of.
@@ -154,17 +159,21 @@ class Store:
         )
         fd = open_reading(source)
         path = self.path(header.id)
+        part = self.part(header.id)
         try:
             lines = (
-                (part.entry, part.raw)
-                for part in read(chunks(fd))
-                if isinstance(part, Record)
+                (record.entry, record.raw)
+                for record in read(chunks(fd))
+                if isinstance(record, Record)
             )
-            ids = _ids(self._random)
-            with SessionLog.create(path, header) as log:
+            ids = _ids(self._random, taken=tree)
+            with SessionLog.create(part, header) as log:
                 log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
+                part.rename(path)
+            sync_folder(self.folder)
             Session.open(path, cause="forked", clock=self._clock).close()
         except BaseException:
+            part.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise
         finally:
@@ -281,12 +290,16 @@ def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Li
     return replace(listed, entries=last, outcome=outcome, name=name, prompt=prompt)
 
 
-def _ids(random: Random) -> Iterator[str]:
-    taken: set[str] = set()
+def _ids(random: Random, taken: Tree) -> Iterator[str]:
+    """Give ids that are neither given before nor in *taken*.
+
+    An id of the source that stays (a branch summary's from_id) means nothing else.
+    """
+    given: set[str] = set()
     while True:
         id = f"{random.getrandbits(32):08x}"
-        if id not in taken:
-            taken.add(id)
+        if id not in given and id not in taken:
+            given.add(id)
             yield id
 
 

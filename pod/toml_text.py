@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 
 def toml_value(value: object) -> str:
-    """Return *value* as TOML: text, numbers, booleans, and lists of them.
+    """Return *value* as TOML: text, numbers, booleans, lists of them, tables.
 
     Anything else (TOML's dates) comes as Python's text for it.
     """
@@ -13,6 +16,10 @@ def toml_value(value: object) -> str:
             return "true" if value else "false"
         case str():
             return quoted(value)
+        case Struct():
+            keys = asdict(value).items()
+            fields = [f"{key} = {toml_value(v)}" for key, v in keys if v is not None]
+            return f"{{{', '.join(fields)}}}"
         case Sequence():
             return f"[{', '.join(map(toml_value, value))}]"
         case int() if value.bit_length() > 200:

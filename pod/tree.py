@@ -13,6 +13,7 @@ from pod.entries import (
     CompactionFailed,
     CompactionStart,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
@@ -23,10 +24,20 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     UsageEntry,
 )
 
-HELD = (RunStart, RunEnd, ModelChange, PromptChange, BreakerChange, Label, Leaf)
+HELD = (
+    RunStart,
+    RunEnd,
+    TurnAbandoned,
+    ModelChange,
+    PromptChange,
+    BreakerChange,
+    Label,
+    Leaf,
+)
 """Kinds that are never let go of: small, and state() and the breaker need them."""
 
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
@@ -67,9 +78,14 @@ class Tree:
         self.name = ""
         """What a person named the session."""
         self.delivered: set[str] = set()
-        """Inputs that are in the history, on whatever branch."""
-        self.ended: set[str | None] = set()
-        """Runs that have an end, on whatever branch."""
+        """Inputs that are in the history, on whatever branch, or were handed back."""
+        self.waiting: dict[str, InputEntry] = {}
+        """Inputs that were accepted and are none of those, in order, by their id.
+
+        Wherever they hang: who navigates meanwhile does not lose them.
+        """
+        self.running: dict[str, RunStart] = {}
+        """Runs that have no end, on whatever branch, by their id."""
         self.compacting: dict[str, CompactionStart] = {}
         """Compactions that have no end, on whatever branch, by their id."""
         self._load = load
@@ -105,10 +121,17 @@ class Tree:
                 del self.labels[entry.target]
         elif isinstance(entry, SessionInfo):
             self.name = entry.name
-        elif isinstance(entry, DeliveredEntry):
+        elif isinstance(entry, InputEntry):
+            if entry.input not in self.delivered:
+                self.waiting[entry.input] = entry
+        elif isinstance(entry, DeliveredEntry | HandedBack):
             self.delivered.update(entry.inputs)
+            for input in entry.inputs:
+                self.waiting.pop(input, None)
+        elif isinstance(entry, RunStart):
+            self.running[entry.run or entry.id] = entry
         elif isinstance(entry, RunEnd):
-            self.ended.add(entry.run)
+            self.running.pop(entry.run or "", None)
         elif isinstance(entry, CompactionStart):
             self.compacting[entry.compaction_id] = entry
         elif isinstance(entry, Compaction | CompactionFailed):
@@ -133,6 +156,21 @@ class Tree:
                     ids += orphans
         found = [self._by_id[child] for child in ids]
         return self._whole(sorted(found, key=lambda entry: entry.seq))
+
+    def path_ids(self, leaf: str | None) -> list[str]:
+        """Return the ids of the path to *leaf*; nothing is read again.
+
+        Raises KeyError if there is no such entry.
+        """
+        return [node.id for node in self._nodes(leaf)]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all entries, in the log's order."""
+        return list(self._by_id)
+
+    def entries(self, ids: Iterable[str]) -> list[AnyEntry]:
+        """Return these entries, in this order. Raises KeyError."""
+        return self._whole([self._by_id[id] for id in ids])
 
     def path(self, leaf: str | None) -> list[AnyEntry]:
         """Return the entries from the root to *leaf*, both included.
@@ -182,15 +220,10 @@ class Tree:
         That is its parent; but an input that was only accepted for it, or a run
         that only began for it, goes with it. Raises KeyError.
         """
-        at = self._by_id[id].parent
-        while at is not None:
-            if at not in self._by_id:
-                break
-            entry = self[at]
-            if not isinstance(entry, InputEntry | DeliveredEntry | RunStart):
-                break
-            at = entry.parent
-        return at if at in self._by_id else None
+        path = self.path(id)[:-1]
+        while path and isinstance(path[-1], InputEntry | DeliveredEntry | RunStart):
+            path.pop()
+        return path[-1].id if path else None
 
 
 def fork(

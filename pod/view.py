@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.compaction.framing import leading_items
+from pod.compaction.framing import branch_summary_text, leading_items
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     BreakerChange,
     Clip,
     Compaction,
@@ -16,11 +17,13 @@ from pod.entries import (
     Custom,
     CustomMessage,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
     Leaf,
     ModelChange,
+    NavigationFailed,
     Notice,
     Permission,
     PromptChange,
@@ -29,6 +32,7 @@ from pod.entries import (
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     Unknown,
     UsageEntry,
 )
@@ -116,6 +120,8 @@ class View:
                 | DeliveredEntry()
                 | RunStart()
                 | RunEnd()
+                | TurnAbandoned()
+                | HandedBack()
                 | ModelChange()
                 | PromptChange()
                 | SessionInfo()
@@ -126,12 +132,17 @@ class View:
                 | CompactionStart()
                 | CompactionFailed()
                 | BreakerChange()
+                | NavigationFailed()
                 | Unknown()
             ):
                 pass
             case CustomMessage(kind=kind, text=text):
                 text = fill("custom_message", kind=kind, text=text)
                 self._show(entry.id, SystemText(text))
+            case BranchSummary(summary=summary, details=details):
+                if summary.strip():
+                    text = branch_summary_text(summary, details)
+                    self._show(entry.id, SystemText(text))
             case Compaction():
                 self._compact(entry)
             case Prune():

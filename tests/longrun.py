@@ -2,7 +2,7 @@
 
 ``python -m tests.longrun`` makes 2,000 calls with results of 50 to 30,000 tokens,
 some ten million in all, under a threshold of 80,000 (options: --calls, --seed,
---worker, --thinking, --no-prune). It prints what happened and fails where a promise is broken.
+--worker, --mode, --summariser, --thinking, --no-prune). It prints what happened and fails where a promise is broken.
 
 Nothing here knows how the Pod compacts. The model played decides from what it is
 sent alone; a client between the two judges each request.
@@ -53,7 +53,7 @@ from pod.manifest import (
 from pod.pod import Pod
 from pod.session import Session
 from pod.setup import Opened, assemble, open_pod
-from tests.worker.compact import policies
+from tests.worker.compact import policies, summarisers
 from tools.base import Call, Tool, ToolOutput
 from worker.api import Request, Text, ToolResult, ToolSpec, ToolUse
 from worker.client import Client, Delta, Failure, Response
@@ -85,6 +85,8 @@ class Options(Struct, frozen=True):
     compact_threshold: int = 80_000
     largest: int = LARGEST
     worker: str = "careful"
+    summariser: str = "careful"
+    """Who is asked by "summarize": a name of tests/worker/compact/summarisers.py."""
     thinking: bool = False
     retries: int = 40
     """Every so many requests of the Pod one fails and is tried again; 0: none does."""
@@ -280,7 +282,9 @@ class Judge:
 
 
 def is_workers(request: Request) -> bool:
-    return any(tool.name == policies.TOOL for tool in request.tools)
+    return any(
+        tool.name == policies.TOOL for tool in request.tools
+    ) or summarisers.is_summary_request(request)
 
 
 class _Follow:
@@ -408,9 +412,12 @@ class LongRun:
             lines[30] = f"PLANTED: {PLANTED}\n"
             file.write_text("".join(lines))
         manifest = manifest_of(options)
-        policy = Route(
-            {policies.TOOL: policies.ALL[options.worker]()},
-            FailingWhen(Steps(options), self._failure),
+        policy = summarisers.Either(
+            summarisers.ALL[options.summariser](),
+            Route(
+                {policies.TOOL: policies.ALL[options.worker]()},
+                FailingWhen(Steps(options), self._failure),
+            ),
         )
         self._failed_at = 0
         loaded = Loaded(manifest, {}, folder, None)
@@ -510,6 +517,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--calls", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--worker", choices=sorted(policies.ALL), default="careful")
+    parser.add_argument("--mode", choices=("worker", "summarize"), default="worker")
+    parser.add_argument(
+        "--summariser", choices=sorted(summarisers.ALL), default="careful"
+    )
     parser.add_argument("--thinking", action="store_true")
     parser.add_argument("--no-prune", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for the session log")
@@ -518,6 +529,8 @@ def main(arguments: Sequence[str]) -> int:
         calls=given.calls,
         seed=given.seed,
         worker=given.worker,
+        summariser=given.summariser,
+        compaction=CompactionTable(mode=given.mode),
         thinking=given.thinking,
         prune=PruneTable(enabled=not given.no_prune),
     )

@@ -6,17 +6,22 @@ is found as what it is, a descendant of ours: `tools.offspring`. In a sandbox
 with a pid namespace the kernel ends all with its first process.
 """
 
+import contextlib
+import fcntl
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import trio
 from msgspec import Struct
 
-from tools.launch import PIPE_BYTES, Launcher, Started, Unconfined
+from tools.launch import Launcher, Order, Started, Unconfined
 from tools.offspring import Offspring, children, give_back, take_stamp
 
+PIPE_BYTES = 1 << 20
+"""Linux lets any user have this much by default (fs.pipe-max-size)."""
 PIPE_GRACE = 0.25
 """Seconds that output may still come once the command itself has ended."""
 TERM_GRACE = 0.5
@@ -27,6 +32,9 @@ DRAIN = 1.0
 """Seconds to read what is left in the pipe after everything was killed."""
 _LOOK = 0.005
 """Seconds between two looks at what a command has left running."""
+
+
+Receive = Callable[[bytes], Awaitable[None]]
 
 
 class Exit(Struct, frozen=True):
@@ -62,10 +70,15 @@ async def run(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    receive: Callable[[bytes], Awaitable[None]],
+    receive: Receive,
+    receive_errors: Receive | None = None,
+    stdin: int = subprocess.DEVNULL,
     launcher: Launcher = UNCONFINED,
 ) -> Exit:
-    """Run *argv* without an input; stdout and stderr go to *receive* in one stream.
+    """Run *argv*; stdout and stderr go to *receive* in one stream.
+
+    With *receive_errors* stderr goes there instead. *stdin* is a descriptor to
+    read from; without one there is no input. *launcher* decides what holds it.
 
     It has ended when its first process has: background children do not keep
     it, they are ended with it. On cancellation everything is asked to end
@@ -73,33 +86,38 @@ async def run(
     received. So a time limit is the caller's trio.move_on_after.
 
     Raises OSError where it cannot be started, SandboxFailed where *launcher*'s
-    sandbox cannot be set up. *receive* must not raise.
+    sandbox cannot be set up. What receives must not raise.
     """
+    receivers = [receive] if receive_errors is None else [receive, receive_errors]
     stamp = take_stamp()
     try:
-        return await _run(argv, cwd, env, receive, launcher, stamp)
+        command, pipes = await trio.to_thread.run_sync(
+            _start, argv, cwd, env, stdin, len(receivers), launcher, stamp
+        )
+        return await _see_through(command, pipes, receivers, launcher)
     finally:
         give_back(stamp)
 
 
-async def _run(
-    argv: Sequence[str | bytes],
-    cwd: Path,
-    env: Mapping[str, str],
-    receive: Callable[[bytes], Awaitable[None]],
+async def _see_through(
+    command: "_Command",
+    pipes: Sequence[int],
+    receivers: Sequence[Receive],
     launcher: Launcher,
-    stamp: int | None,
 ) -> Exit:
-    started = await trio.to_thread.run_sync(launcher.start, argv, cwd, env, stamp)
-    command = _Command(started, stamp)
     reading = trio.CancelScope(shield=True)
     all_read = trio.Event()
 
+    async def read_pipe(pipe: int, receive: Receive) -> None:
+        async with trio.lowlevel.FdStream(pipe) as stream:
+            while chunk := await stream.receive_some(PIPE_BYTES):
+                await receive(chunk)
+
     async def read() -> None:
         with reading:
-            async with trio.lowlevel.FdStream(command.output) as stream:
-                while chunk := await stream.receive_some(PIPE_BYTES):
-                    await receive(chunk)
+            async with trio.open_nursery() as readers:
+                for pipe, receiver in zip(pipes, receivers, strict=True):
+                    readers.start_soon(read_pipe, pipe, receiver)
         all_read.set()
 
     _running.add(command)
@@ -127,12 +145,47 @@ async def _run(
     return Exit(command.returncode(), left, notes)
 
 
+def _start(
+    argv: Sequence[str | bytes],
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: int,
+    streams: int,
+    launcher: Launcher,
+    stamp: int | None,
+) -> tuple["_Command", list[int]]:
+    """Start *argv*; return it with the read ends of its output, one or two."""
+    pipes: list[tuple[int, int]] = []
+    try:
+        for _ in range(streams):
+            pipes.append(os.pipe())
+            with contextlib.suppress(AttributeError, OSError):  # not Linux; no quota
+                fcntl.fcntl(pipes[-1][0], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        order = Order(
+            argv=tuple(argv),
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            stdout=pipes[0][1],
+            stderr=pipes[-1][1],
+            stamp=stamp,
+        )
+        started = launcher.start(order)
+    except BaseException:
+        for read_end, _ in pipes:
+            os.close(read_end)
+        raise
+    finally:
+        for _, write_end in pipes:
+            os.close(write_end)
+    return _Command(started, stamp), [read_end for read_end, _ in pipes]
+
+
 class _Command:
     """A started command, until nothing of it is left."""
 
     def __init__(self, started: Started, stamp: int | None) -> None:
         self.process = started.process
-        self.output = started.output
         self.offspring = Offspring(self.process.pid, stamp)
         self._line = started.supervisor
         self._said = b""

@@ -32,7 +32,7 @@ from tools.base import Call, Tool, ToolOutput
 from tools.returned import output_of
 from tools.signature import FunctionError, read_signature
 
-__all__ = ["FunctionError", "load", "wrap"]
+__all__ = ["FunctionError", "load", "load_function", "returned_by", "wrap"]
 
 T = TypeVar("T")
 
@@ -46,14 +46,20 @@ def load(spec: str, base: Path) -> Tool:
     A relative path starts at *base*. The file is run once, however many of
     its functions are loaded. Raises FunctionError.
     """
+    function = load_function(spec, base)
+    return wrap(function, spec.rpartition(":")[2], where=spec)
+
+
+def load_function(spec: str, base: Path) -> Callable[..., object]:
+    """Return what *spec* names, as it is. Raises FunctionError."""
     file, colon, name = spec.rpartition(":")
     if not colon or not file.endswith(".py") or not name.isidentifier():
         raise FunctionError(f"{spec!r}: write it as path/to/file.py:function")
     module = _load_file((base / file).resolve(), file)
-    function = getattr(module, name, None)
+    function: Callable[..., object] | None = getattr(module, name, None)
     if function is None:
         raise FunctionError(_no_such_function(file, name, module))
-    return wrap(function, name, where=f"{file}:{name}")
+    return function
 
 
 def wrap(
@@ -99,14 +105,27 @@ class _PythonFunction:
         return await _in_thread(partial(output_of, self.name, returned))
 
     async def _returned(self, given: dict[str, object]) -> object:
-        if inspect.iscoroutinefunction(self._function):
-            return await _wait(self._function(**given))
-        # In a tuple, since trio takes a coroutine for a mistake. Here a decorator
-        # may have hidden that the function is async.
-        (returned,) = await _in_thread(lambda: (self._function(**given),))
-        if inspect.iscoroutine(returned):
-            return await _wait(returned)
-        return returned
+        return await returned_by(self._function, partial(self._function, **given))
+
+
+async def returned_by(
+    function: Callable[..., object], call: Callable[[], object]
+) -> object:
+    """Return what *call* returns, which calls *function*, async (trio) or not.
+
+    One that is not runs in a thread, which a cancel does not wait for: it goes
+    on until it ends by itself, or the process does.
+    """
+    if inspect.iscoroutinefunction(function):
+        coroutine = call()
+        assert inspect.iscoroutine(coroutine)
+        return await _wait(coroutine)
+    # In a tuple, since trio takes a coroutine for a mistake. Here a decorator
+    # may have hidden that the function is async.
+    (returned,) = await _in_thread(lambda: (call(),))
+    if inspect.iscoroutine(returned):
+        return await _wait(returned)
+    return returned
 
 
 async def _wait(coroutine: Awaitable[object]) -> object:

@@ -10,10 +10,12 @@ from msgspec import Struct
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
 from tools.text import clean, short_line
+from worker.cancelled import parted
 from worker.crash import crash_place, crash_text
 from worker.events import Listen, ToolProgress, Warning
 from worker.items import ToolCall, ToolResult
 from worker.permit import Allowed, Decision, Denied, Permit, Stopped, allow_all
+from worker.result_hooks import ResultHooks
 
 INLINE_BYTES = 256 * 1024
 """Output up to this size is cleaned and capped on the loop: it takes less than
@@ -51,7 +53,7 @@ class Toolbox(Struct, frozen=True):
     """The tools of a run and what surrounds each call.
 
     *seconds* bounds one call; None leaves it to the tool. *permit* says which
-    calls may run.
+    calls may run, *hooks* see the results of those that did.
     """
 
     tools: Mapping[str, Tool]
@@ -59,6 +61,7 @@ class Toolbox(Struct, frozen=True):
     output: OutputLimits
     seconds: float | None = None
     permit: Permit = allow_all
+    hooks: ResultHooks | None = None
 
 
 async def answer_calls(
@@ -73,10 +76,11 @@ async def answer_calls(
 
     With *why_not* none is run, and all are answered with that text. The calls
     are in the history already, so from here on every way out, cancellation
-    included, records one result for each. Returns what stops the turn: then
-    none was run.
+    included, records one result for each. Returns what stops the turn: before
+    any call was run, or once all have ended.
     """
     results: dict[str, ToolResult] = {}
+    unseen: list[ToolCall] = []
     reason = why_not or "not run: the run was stopped before it began"
     try:
         if why_not is not None:
@@ -106,15 +110,52 @@ async def answer_calls(
             toolbox.tools[call.name].has_effects for call in known if call in running
         ):
             await record.commit()
+        unseen += (call for call in known if call in running)
         reason = "cancelled before it ended; what it had done until then stays done"
         async with trio.open_nursery() as nursery:
             for call in running:
                 nursery.start_soon(_answer, call, toolbox, listen, results)
-        return None
+        return await _look(unseen, toolbox, results)
     finally:
+        _withhold(unseen, toolbox, results)
         record.add(
             [results.get(call.call_id) or _refused(call, reason) for call in calls]
         )
+
+
+async def _look(
+    unseen: list[ToolCall], toolbox: Toolbox, results: dict[str, ToolResult]
+) -> Stopped | None:
+    """Have each result looked at; take its call off *unseen*. Return what stops the turn.
+
+    That does not keep the results behind it from being looked at.
+    """
+    stop: str | None = None
+    while unseen and toolbox.hooks is not None:
+        call = unseen[0]
+        result = results[call.call_id]
+        seen = await toolbox.hooks.look(call, result)
+        if (kept := seen.result) != result:
+            output = ToolOutput(
+                summary=kept.summary,
+                content=kept.content,
+                referenced_files=kept.referenced_files,
+                images=kept.images,
+            )
+            await _finish(call, output, toolbox, results, is_error=kept.is_error)
+        del unseen[0]
+        stop = seen.stop if stop is None else stop
+    return None if stop is None else Stopped(stop, "hook")
+
+
+def _withhold(
+    unseen: Sequence[ToolCall], toolbox: Toolbox, results: dict[str, ToolResult]
+) -> None:
+    """Keep nothing that had to be looked at and was not, for a cancel."""
+    for call in unseen:
+        result = results.get(call.call_id)
+        if result is not None and toolbox.hooks is not None:
+            results[call.call_id] = toolbox.hooks.unseen(call, result)
 
 
 async def _decide(calls: Sequence[ToolCall], permit: Permit) -> dict[str, Decision]:
@@ -158,7 +199,7 @@ async def _answer(
     except (
         BaseException
     ) as error:  # a tool may raise anything, SystemExit and panics included
-        stop, crash = _split(error)
+        stop, crash = parted(error)
         if crash is None:
             raise
         text = _crash(call, crash, listen)
@@ -292,15 +333,3 @@ def _crash(call: ToolCall, error: BaseException, listen: Listen) -> str:
         "This is a fault of the tool, not of your call; what it had done until"
         " then stays done."
     )
-
-
-def _split(
-    error: BaseException,
-) -> tuple[BaseException | None, BaseException | None]:
-    """Part *error* into what must stop the run and what is the tool's crash."""
-    stops = (trio.Cancelled, KeyboardInterrupt)
-    if isinstance(error, stops):
-        return error, None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(stops)
-    return None, error

@@ -8,3 +8,15 @@ def is_cancel(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)
+
+
+def parted(
+    error: BaseException,
+) -> tuple[BaseException | None, BaseException | None]:
+    """Part *error* into what must stop the run and what is somebody's crash."""
+    stops = (trio.Cancelled, KeyboardInterrupt)
+    if isinstance(error, stops):
+        return error, None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(stops)
+    return None, error

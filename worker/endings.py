@@ -54,6 +54,13 @@ class Yielded(Struct, frozen=True):
     tokens: int
 
 
+class Held(Struct, frozen=True):
+    """The gate ended the turn before a request: somebody asked for a halt there.
+
+    It can go on where it stands.
+    """
+
+
 class Blocked(Struct, frozen=True):
     """A permission rule or a hook that is set to stop ended the turn.
 
@@ -64,7 +71,7 @@ class Blocked(Struct, frozen=True):
     message: str
 
 
-Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Blocked
+Ending = Finished | Limited | Exhausted | Refused | Failed | Yielded | Held | Blocked
 
 UNFINISHED: Mapping[Unfinished, str] = {
     "paused": "the provider paused the turn",

@@ -11,6 +11,9 @@ NO_KEY = "none"
 """Sent to a server that is not Anthropic's where no key is set: local ones ask
 for none, and the others answer 401."""
 
+SECRETS = (KEY, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN")
+"""Variables that hold a secret by which the SDK signs requests."""
+
 _OTHER_WAYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 _FEDERATION = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
 _IDENTITY = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")

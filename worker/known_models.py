@@ -8,6 +8,7 @@ import re
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from worker.model import Model
 
@@ -94,6 +95,22 @@ def resolve(
         prefill=known is not None and known.prefill,
         betas=betas,
     )
+
+
+def suited(model: Model, like: Model) -> Model:
+    """Return *model* without the thinking of *like* that it is not known to take.
+
+    What a manifest says of thinking and effort is meant for its own model; another
+    one may refuse a request for it.
+    """
+    thinking = model.thinking
+    if thinking in (None, "off") or normal_id(model.id) == normal_id(like.id):
+        return model
+    known = find_known(model.id) if model.provider == "anthropic" else None
+    if known is None:
+        return replace(model, thinking=None)
+    takes = known.budget if isinstance(thinking, int) else known.adaptive
+    return model if takes else replace(model, thinking=None)
 
 
 def hints(model: Model) -> tuple[str, ...]:

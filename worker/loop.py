@@ -24,6 +24,7 @@ from worker.endings import (
     Ending,
     Exhausted,
     Failed,
+    Held,
     Limited,
     Yielded,
     ending_of,
@@ -37,6 +38,7 @@ from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
 from worker.permit import Decision, Stopped
 from worker.retry import RetryPolicy
+from worker.sending import Sending
 from worker.tokens import Counter
 from worker.usage import Usage
 from worker.validate import Checked, problems
@@ -105,8 +107,9 @@ class Setup(Struct, frozen=True):
     """Uniform in [0, 1)."""
 
 
-Gate = Callable[[], Awaitable[Yielded | None]]
-"""Asked before each request, with the history as it would be sent."""
+Gate = Callable[[], Awaitable[Yielded | Held | Blocked | None]]
+"""Asked before each request, with the history as it would be sent; what it gives
+ends the turn. It may put more into the history."""
 
 
 async def run_turn(
@@ -117,33 +120,40 @@ async def run_turn(
     listen: Listen,
     occupancy: Occupancy,
     gate: Gate,
+    sending: Sending | None = None,
 ) -> Ending:
     """Run one turn on *history* until the model is done or something ends it.
 
     Input that waits is delivered before each request, and a turn does not end
     while some is waiting. *occupancy* follows this history. Cancelled, the turn
-    leaves every call answered.
+    leaves every call answered. *sending* can break off a request: the gate is
+    asked then before it is sent again.
     """
+    sending = sending or Sending()
     turn = _Turn(setup, history, spent, listen, occupancy)
     history.deliver()
     while True:
         if reached := spent.reached(setup.limits):
             return Limited(reached)
-        if yielded := await gate():
-            return yielded
+        if halted := await gate():
+            return halted
+        answer: Answer | None = None
         try:
-            answer = await turn.ask()
+            with sending.under_way():
+                answer = await turn.ask()
         except ProviderError as error:
             await history.commit()
             return Failed(error.failure)
-        ending = await turn.take(answer)
-        if isinstance(ending, Blocked):
-            return ending  # input that waits is for the next turn
+        if answer is None:  # broken off: nothing of it is in the history
+            continue
+        ended = await turn.take(answer)
+        if isinstance(ended, Blocked):
+            return ended  # input that waits is for the next turn
         has_input = history.deliver() > 0
         if has_input:
             turn.continuations = 0
-        elif ending is not None:
-            return ending
+        elif ended is not None:
+            return ended
 
 
 class _Turn:

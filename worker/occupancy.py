@@ -210,6 +210,16 @@ class Occupancy:
             items=self._scaled(sum(self._counts[item] for item in items)),
         )
 
+    async def ratio(self) -> float:
+        """Return how many tokens the provider counts where one is estimated.
+
+        Over all that the last measurement was of; 1.0 without one.
+        """
+        if self._measured is None:
+            return 1.0
+        estimate = (await self.parts(self._view)).total
+        return self._measured / estimate if estimate else 1.0
+
     def _changes(self, items: Sequence[Item]) -> tuple[Sequence[Item], Sequence[Item]]:
         """Return what was in the measured view and is not, and the other way round."""
         if _starts_with(items, self._view):

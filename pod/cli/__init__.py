@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from pod.cli.options import Mode, Options, OutputFormat
+from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -22,7 +22,9 @@ app = App(
     version=VERSION,
     version_flags=["--version"],
 )
-session_app = App(name="session", help="Look at sessions, and repair them.")
+session_app = App(
+    name="session", help="Look at sessions, move about in them, and repair them."
+)
 app.command(session_app)
 
 ManifestPath = Annotated[
@@ -126,6 +128,29 @@ def run(
     timeout: Annotated[
         str | None, Parameter(help="Longest time for the run: 90, 90s, 30m, 2h.")
     ] = None,
+    permission_mode: Annotated[
+        PermissionMode | None,
+        Parameter(
+            help="plan: only look; acceptEdits: ask for all but file tools;"
+            " dontAsk: deny instead of asking; bypassPermissions: allow instead."
+        ),
+    ] = None,
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--allowed-tools", "--allowedTools"],
+            negative=(),
+            help='Only these calls: "Read, Bash(git *)". What no rule allows is denied.',
+        ),
+    ] = (),
+    disallowed_tools: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--disallowed-tools", "--disallowedTools"],
+            negative=(),
+            help='Never these calls, whatever else is allowed: "Bash(rm *)".',
+        ),
+    ] = (),
     quiet: Quiet = False,
 ) -> int:
     """Run one prompt to its end.
@@ -146,12 +171,17 @@ def run(
         "limits.max_total_tokens": max_total_tokens,
         "limits.max_budget_usd": max_budget_usd,
         "limits.timeout": seconds,
+        "permissions.mode": permission_mode,
+    }
+    tools = {
+        "permissions.allowed_tools": allowed_tools,
+        "permissions.disallowed_tools": disallowed_tools,
     }
     return run_prompt(
         Options(
             prompt=prompt,
             manifest=manifest,
-            settings=settings + _overrides(flags),
+            settings=settings + _overrides(flags) + _tool_lists(tools),
             cd=cd,
             resume=resume,
             newest=continue_,
@@ -187,6 +217,10 @@ def compact(
             help="Show what would be done: no model is asked, nothing is written.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+    ] = None,
     refresh_prompt: Annotated[
         bool,
         Parameter(
@@ -216,7 +250,9 @@ def compact(
         refresh_prompt=refresh_prompt,
         quiet=quiet,
     )
-    return run_compact(options, instructions=instructions, mode=mode, is_dry=dry_run)
+    return run_compact(
+        options, instructions=instructions, mode=mode, is_dry=dry_run, at=at
+    )
 
 
 @app.command
@@ -249,6 +285,34 @@ def demo(
     return run_demo(folder, http=http, output=output, quiet=quiet)
 
 
+@app.command(name="import")
+def import_session(
+    file: Path,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    dir_: Annotated[
+        Path | None,
+        Parameter(name="--dir", help="The folder of sessions to put it into."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Read a session of pi, oh-my-pi, Claude Code, Codex or SWE-agent into one of Pod's.
+
+    Parameters
+    ----------
+    file
+        The session's file; which agent wrote it is told by its contents.
+    """
+    from pod.cli.import_ import run_import
+
+    return run_import(
+        file, manifest=manifest, settings=settings, cd=cd, folder=dir_, as_json=json
+    )
+
+
 @app.command
 def check(
     file: Path | None = None,
@@ -274,8 +338,20 @@ def check(
 
 
 @app.command
-def schema() -> int:
-    """Print the manifest's JSON Schema (draft-07), for editors."""
+def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+
+    Parameters
+    ----------
+    of
+        manifest, or events: every event, request and response of the protocol.
+    """
+    if of == "events":
+        from pod.cli.streams import give
+        from pod.protocol.schema import protocol_schema
+
+        give(protocol_schema())
+        return Exit.DONE
     from pod.cli.check import print_schema
 
     return print_schema()
@@ -336,6 +412,150 @@ def show(
         compaction=compaction,
         as_json=json,
     )
+
+
+@session_app.command
+def tree(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    all_: Annotated[
+        bool,
+        Parameter(
+            name=["--all", "-a"],
+            negative=(),
+            help="Every entry: nothing is folded, what only programs need included.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Draw a session's tree: its branches, and where it stands.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.tree import show_tree
+
+    return show_tree(
+        session, manifest, settings=settings, cd=cd, everything=all_, as_json=json
+    )
+
+
+@session_app.command
+def goto(
+    session: str,
+    entry: str,
+    /,
+    *,
+    summarize: Annotated[
+        bool | None,
+        Parameter(
+            help="Summarise the branch that is left for the one that is gone to;"
+            " without it as [branch_summary] enabled says.",
+        ),
+    ] = None,
+    instructions: Annotated[
+        str, Parameter(help="What the summary should look at in particular.")
+    ] = "",
+    replace_instructions: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="The instructions take the place of the usual order."
+        ),
+    ] = False,
+    label: Annotated[
+        str, Parameter(help="A name for the summary, or for the entry without one.")
+    ] = "",
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Go on from another entry of a session: its next run begins there.
+
+    To a message of the user's means before it: its text is printed, to be
+    changed and given again.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        An entry's id or what it begins with, a label, or root: pod session tree
+        has them.
+    """
+    from pod.cli.branches import Asked, go
+
+    asked = Asked(
+        session=session,
+        entry=entry,
+        summarize=summarize,
+        instructions=instructions,
+        replace_instructions=replace_instructions,
+        label=label,
+        quiet=quiet,
+        as_json=json,
+    )
+    return go(asked, manifest, settings=settings, cd=cd)
+
+
+@session_app.command(name="fork")
+def fork_session(
+    session: str,
+    entry: str | None = None,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    json: Json = False,
+) -> int:
+    """Copy a session up to an entry into one of its own; print its id.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        As with goto; without it where the session stands. To a message of the
+        user's means before it.
+    """
+    from pod.cli.branches import fork
+
+    return fork(session, entry, manifest, settings=settings, cd=cd, as_json=json)
+
+
+@session_app.command
+def label(
+    session: str,
+    entry: str,
+    name: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Give an entry of a session a name.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        As with goto.
+    name
+        The label; an empty one takes it away.
+    """
+    from pod.cli.branches import label as set_label
+
+    return set_label(session, entry, name, manifest, settings=settings, cd=cd)
 
 
 @session_app.command
@@ -440,4 +660,16 @@ def _overrides(flags: dict[str, str | int | float | None]) -> tuple[str, ...]:
         f"{key}={quoted(value) if isinstance(value, str) else value}"
         for key, value in flags.items()
         if value is not None
+    )
+
+
+def _tool_lists(flags: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Write flags that list tools as settings; one flag may name several."""
+    from pod.permissions.rulebook import split_tools
+    from pod.toml_text import toml_value
+
+    return tuple(
+        f"{key}={toml_value(tuple(tool for text in texts for tool in split_tools(text)))}"
+        for key, texts in flags.items()
+        if texts
     )

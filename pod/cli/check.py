@@ -13,6 +13,7 @@ from pod.cli.folder import working_folder
 from pod.cli.streams import give, kept_for_results, say
 from pod.errors import SetupError
 from pod.exits import Exit
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, load
 from pod.open_tools import open_scope, open_tools
 from pod.render_manifest import render
@@ -57,7 +58,7 @@ def run_check(
     )
     findings = check(loaded.manifest, facts)
     refused = {f.key.partition(".")[0] for f in findings if f.level == "error"}
-    if refused.isdisjoint(("tools", "permissions")):  # else it is said already
+    if refused.isdisjoint(("tools", "permissions", "hooks")):  # else it is said already
         problems += tools.problems
     give(render(loaded.manifest, loaded.sources))
     for finding in findings:
@@ -81,7 +82,7 @@ class _Tools(Struct, frozen=True):
 
 
 def _tools(loaded: Loaded, cwd: Path) -> _Tools:
-    """Open the tools as a run does: the files of Python functions are run.
+    """Open tools and hooks as a run does: the files of Python functions are run.
 
     What they print goes to stderr.
     """
@@ -89,6 +90,7 @@ def _tools(loaded: Loaded, cwd: Path) -> _Tools:
         try:
             with open_scope(loaded, cwd, Path(spill) / "files") as scope:
                 tools = open_tools(loaded, cwd, scope)
+                open_hooks(loaded, cwd)
                 return _Tools(specs=tuple(map(spec_of, tools)))
         except SetupError as error:
             return _Tools(problems=(str(error),))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import trio
 
+from pod.cli.failing import UsageError
 from pod.cli.folder import working_folder
 from pod.cli.opening import Choice, open_session
 from pod.cli.options import Options
@@ -15,8 +16,10 @@ from pod.cli.run import watch_signals
 from pod.cli.streams import kept_for_results, say, write_result
 from pod.compaction.admission import Refused
 from pod.compaction.cut import NoCut
+from pod.compaction.ground import Ground
 from pod.compaction.job import Done, Failed, Outcome, Pruned, Skipped
 from pod.compaction.plan import Plan
+from pod.compaction.settings import BY_CALLS
 from pod.ending import Stop, verdict_of_stop
 from pod.entries import AnyEntry, CompactionCode, Mode
 from pod.exits import Exit
@@ -27,6 +30,16 @@ from pod.session import Session
 from pod.setup import assemble, init_event, model_of, open_pod
 from tools.text import clean, one_line
 from worker.client import OpenClient
+from worker.items import (
+    AssistantText,
+    Item,
+    Opaque,
+    Reasoning,
+    SystemText,
+    ToolCall,
+    ToolResult,
+    UserText,
+)
 from worker.policy import Script
 from worker.scripted import ScriptedClient
 
@@ -35,12 +48,27 @@ TOO_SMALL: tuple[CompactionCode, ...] = ("no_gain", "does_not_fit")
 
 
 def run_compact(
-    options: Options, *, instructions: str, mode: Mode | None, is_dry: bool
+    options: Options,
+    *,
+    instructions: str,
+    mode: Mode | None,
+    is_dry: bool,
+    at: str | None = None,
 ) -> int:
-    """Compact the session *options* name; return the exit code."""
+    """Compact the session *options* name; return the exit code.
+
+    *at* is an entry to look from, for a dry run alone. Raises UsageError.
+    """
+    if at is not None and not is_dry:
+        raise UsageError(
+            "--at needs --dry-run: a compaction stands where the session does; put it"
+            " there first"
+        )
     cwd = working_folder(options.cd)
     loaded = load(options.manifest, options.settings, cwd)
-    return trio.run(compact_loaded, loaded, cwd, options, instructions, mode, is_dry)
+    return trio.run(
+        compact_loaded, loaded, cwd, options, instructions, mode, is_dry, None, at
+    )
 
 
 async def compact_loaded(
@@ -51,13 +79,17 @@ async def compact_loaded(
     mode: Mode | None,
     is_dry: bool,
     open_client: OpenClient | None = None,
+    at: str | None = None,
 ) -> int:
     """Open the session, compact, and close; *open_client* in place of the manifest's."""
     if is_dry:  # nobody is asked: no key is needed, either
         open_client = partial(ScriptedClient, Script([]), model_of(loaded.manifest))
     parts = assemble(loaded, cwd, open_client)
     choice = Choice(
-        resume=options.resume, refresh_prompt=options.refresh_prompt, look=is_dry
+        resume=options.resume,
+        refresh_prompt=options.refresh_prompt,
+        look=is_dry,
+        at=at,
     )
     with kept_for_results() as stdout:
         output = Output(options, stdout)
@@ -132,28 +164,35 @@ def _give_plan(stdout: int, plan: Plan | NoCut | Refused) -> int:
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Give what a compaction would begin with, the worker's input last."""
-    cut, budgets = plan.cut, plan.budgets
+    """Give what a compaction would begin with, the first message or summary last."""
+    start, budgets = plan.start, plan.budgets
+    cut = start.cut
     yield "dry run: no model was asked, nothing was written"
     yield f"mode       {plan.mode}"
     yield f"now        {plan.tokens:,} tokens, {plan.overhead:,} of them system prompt and tools"
     yield f"summarised {cut.index} items, {cut.summarised_tokens:,} tokens"
-    yield f"kept       {plan.items - cut.index} items, {cut.kept_tokens:,} tokens"
+    if prefix := len(start.turn_prefix):
+        yield (
+            f"split turn {prefix} of them, {plan.turn_prefix_tokens:,} tokens, begin the"
+            " turn that is kept in part"
+        )
+    yield f"kept       {len(start.items) - cut.index} items, {cut.kept_tokens:,} tokens"
+    yield f"first kept {_first_kept(start)}"
     if cut.clips:
         yield f"clipped    {len(cut.clips)} of the kept items, too large to be kept whole"
     if lost := len(cut.dropped_reasoning):
         yield f"left out   {lost} pieces of reasoning in the loop that is cut"
-    told = f"{len(plan.directives)} messages, {plan.directive_tokens:,} tokens"
+    told = f"{len(start.directives)} messages, {start.directive_tokens:,} tokens"
     yield f"directives {told}"
-    yield f"references {len(plan.files)} files"
-    yield from (f"           {one_line(f.path)}  {one_line(f.use)}" for f in plan.files)
+    if plan.mode not in BY_CALLS:
+        yield f"references {len(plan.files)} files"
+        yield from (
+            f"           {one_line(f.path)}  {one_line(f.use)}" for f in plan.files
+        )
     limit = "" if plan.low_water is None else f"; it has to be under {plan.low_water:,}"
     yield f"afterwards at most about {plan.most_after:,} tokens{limit}"
-    yield (
-        f"budgets    summary {budgets.summary_target:,}, at most {budgets.summary_cap:,};"
-        f" marks {budgets.auto_read:,}; input {budgets.max_input_tokens:,};"
-        f" {budgets.max_requests} requests, {budgets.seconds:g} s"
-    )
+    summary = f"summary {budgets.summary_target:,}, at most {budgets.summary_cap:,}"
+    yield f"budgets    {summary}{_more_budgets(plan)}"
     if plan.summary:
         yield "the summary would be:"
         yield ""
@@ -162,3 +201,34 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"input      {plan.input_tokens:,} tokens; it would begin with this message:"
         yield ""
         yield clean(plan.input).text
+
+
+def _more_budgets(plan: Plan) -> str:
+    if plan.mode != "worker":
+        return ""
+    budgets = plan.budgets
+    return (
+        f"; marks {budgets.auto_read:,}; input {budgets.max_input_tokens:,};"
+        f" {budgets.max_requests} requests, {budgets.seconds:g} s"
+    )
+
+
+def _first_kept(start: Ground) -> str:
+    """Return the first kept entry and who speaks in it."""
+    if start.cut.index >= len(start.items):
+        return "none"
+    role = role_of(start.items[start.cut.index])
+    return f"{start.window.shown[start.cut.index].entry} ({role})"
+
+
+def role_of(item: Item) -> str:
+    """Return who speaks in *item*: user, assistant, tool or system."""
+    match item:
+        case UserText():
+            return "user"
+        case AssistantText() | Reasoning() | ToolCall() | Opaque():
+            return "assistant"
+        case ToolResult():
+            return "tool"
+        case SystemText():
+            return "system"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pod.cli.failing import UsageError
 from pod.clock import now
 from pod.context import state
-from pod.entries import FORMAT, AnyEntry, Header, ModelChange, PromptChange
+from pod.entries import FORMAT, AnyEntry, Header, Leaf, ModelChange, PromptChange
 from pod.errors import SessionDamaged
 from pod.log import read_log
 from pod.path_text import path_text
@@ -23,7 +23,8 @@ from pod.tree import Tree, fork
 class Choice(Struct, frozen=True):
     """What was asked for. *resume* is an id or a part of one.
 
-    With *look* an old session is only looked at: nothing is written to it.
+    With *look* an old session is only looked at: nothing is written to it. Then
+    *at* may be the id of an entry to look from, as if it had been the last one.
     """
 
     resume: str | None = None
@@ -32,6 +33,7 @@ class Choice(Struct, frozen=True):
     ephemeral: bool = False
     refresh_prompt: bool = False
     look: bool = False
+    at: str | None = None
 
 
 @contextmanager
@@ -53,6 +55,8 @@ def open_session(
     with _opened(choice, parts, source) as session:
         for entry in session.recovered:
             on_entry(entry)
+        if choice.look and choice.at is not None:
+            _move(session, choice.at)
         session.on_entry = on_entry
         if goes_on:
             _settle_prompt(session, parts, choice, warn)
@@ -65,6 +69,17 @@ def open_session(
             if is_new and len(session.tree) == length and session.path is not None:
                 session.close()
                 session.path.unlink(missing_ok=True)
+
+
+def _move(session: Session, at: str) -> None:
+    """Put the leaf on the entry *at*, in memory. Raises UsageError."""
+    try:
+        session.append(Leaf(target=at))
+    except KeyError:
+        raise UsageError(
+            f"--at {at}: no such entry in session {session.id}; pod session show"
+            " --json lists them"
+        ) from None
 
 
 def _opened(choice: Choice, parts: Parts, source: Path | None) -> Session:

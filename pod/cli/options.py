@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pod.entries import Mode as Mode
+from pod.manifest import PermissionMode as PermissionMode
 
 OutputFormat = Literal["text", "json", "stream-json"]
 

@@ -14,9 +14,10 @@ from pod.cli.opening import Choice, open_session
 from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.cli.streams import kept_for_results
+from pod.closing import is_open
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded, load
-from pod.pod import Pod, is_open
+from pod.pod import Pod
 from pod.setup import Parts, assemble, init_event, open_pod
 from tools.process import kill_running
 from worker.client import OpenClient

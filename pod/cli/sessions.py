@@ -11,18 +11,22 @@ from pod.cli.receipts import Told, chosen, compactions, event_line, receipt_line
 from pod.cli.streams import give, say
 from pod.entries import (
     AnyEntry,
+    BranchSummary,
     CustomMessage,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Label,
     Leaf,
     ModelChange,
+    NavigationFailed,
     Notice,
     PromptChange,
     RunEnd,
     RunStart,
     SessionInfo,
     ToolStart,
+    TurnAbandoned,
     UsageEntry,
 )
 from pod.events import line
@@ -51,7 +55,8 @@ BYTE = re.compile(r" \(byte \d+\)")
 """How a decoder ends its message."""
 
 
-def _store(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
+def store_of(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
+    """Return the store of the manifest's sessions."""
     return Store(load(manifest, settings, cwd).session_dir)
 
 
@@ -65,7 +70,7 @@ def list_all(
 ) -> int:
     """Print the sessions of the working folder, or all; the newest first."""
     cwd = working_folder(cd)
-    store = _store(manifest, settings, cwd)
+    store = store_of(manifest, settings, cwd)
     found = [
         one
         for one in store.sessions()
@@ -148,7 +153,7 @@ def show_one(
     UsageError where there is none of that number.
     """
     cwd = working_folder(cd)
-    path = _store(manifest, settings, cwd).find(session)
+    path = store_of(manifest, settings, cwd).find(session)
     scan = read_log(path)
     told = compactions(scan.entries)
     if compaction is not None:
@@ -231,6 +236,11 @@ def entry_line(entry: AnyEntry) -> str:
                 f" {usage.output:,} out"
             )
             return f"  request: {tokens}, {entry.stop_reason}, {entry.seconds:.1f} s"
+        case HandedBack(texts=texts):
+            said = "; ".join(short_line(text, WIDTH) for text in texts)
+            return f"  handed back: {said}"
+        case TurnAbandoned():
+            return "the open turn was given up"
         case ToolStart():
             return ""
         case ModelChange():
@@ -243,6 +253,11 @@ def entry_line(entry: AnyEntry) -> str:
             return f"label of {entry.target}: {entry.label!r}"
         case Leaf():
             return f"goes on from {entry.target or 'the beginning'}"
+        case BranchSummary(from_id=left, summary=text):
+            return short_line(f"branch summary of {left}: {text}", WIDTH)
+        case NavigationFailed(target=target, code=code, message=text):
+            where = target or "the beginning"
+            return short_line(f"! did not go to {where}: {code}: {text}", WIDTH)
         case CustomMessage():
             return short_line(f"{entry.kind}: {entry.text}", WIDTH)
         case Notice():
@@ -281,7 +296,7 @@ def repair_one(
 ) -> int:
     """Repair a session's log and say what was lost."""
     cwd = working_folder(cd)
-    path = _store(manifest, settings, cwd).find(session)
+    path = store_of(manifest, settings, cwd).find(session)
     repaired = repair(path)
     for text in repaired.report:
         give(text + "\n")

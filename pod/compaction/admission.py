@@ -1,6 +1,6 @@
 """Whether a compaction may begin at all, and by which rungs. No model is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -32,37 +32,53 @@ def admit(
     rungs: Sequence[Mode],
     *,
     low_water: int | None,
-    refusal: Refusal | None,
+    refusals: Mapping[Mode, Refusal],
 ) -> Admission | Refused:
     """Decide on a compaction from *start*.
 
-    *refusal* is why the breaker does not let the compact worker be asked. Where
-    the floor under the context reaches *low_water* no summary could help.
+    *refusals* says whom the breakers do not let be asked, and why. Where the
+    floor under the context reaches *low_water* no summary could help.
     """
     if low_water is not None and start.floor + LEAST_SUMMARY >= low_water:
         return Refused("floor", _floor_message(start, low_water))
     if not start.cut.index:  # only clips make room; there is nothing to read
         return Admission(("mechanical",), ())
-    if refusal is None or "worker" not in rungs:
-        return Admission(tuple(rungs), ())
-    reason = "breaker_open" if refusal == "open" else refusal
-    why = _WHY[refusal]
-    left = tuple(mode for mode in rungs if mode != "worker")
-    if not left:
-        return Refused(reason, f"{why}. {_ADVICE[refusal]}")
-    return Admission(left, (f"worker: {reason}: {why}",))
+    left = tuple(mode for mode in rungs if mode not in refusals)
+    if left:
+        out = [mode for mode in rungs if mode in refusals]
+        return Admission(
+            left,
+            tuple(f"{m}: {_reason(refusals[m])}: {_why(m, refusals[m])}" for m in out),
+        )
+    mode = rungs[0]
+    refusal = refusals[mode]
+    return Refused(_reason(refusal), f"{_why(mode, refusal)}. {_ADVICE[refusal]}")
 
 
-_WHY: dict[Refusal, str] = {
-    "open": "the circuit breaker is open: compact workers failed too often in a row",
-    "same_input": "a compact worker has failed on this very input before",
+def _reason(refusal: Refusal) -> str:
+    return "breaker_open" if refusal == "open" else refusal
+
+
+def _why(mode: Mode, refusal: Refusal) -> str:
+    one, many = _WHO[mode]
+    if refusal == "open":
+        return f"the circuit breaker is open: {many} failed too often in a row"
+    return f"{one} has failed on this very input before"
+
+
+_WHO: dict[Mode, tuple[str, str]] = {
+    "worker": ("a compact worker", "compact workers"),
+    "summarize": ("a summarising model", "summarising models"),
+    "remote": ("the remote endpoint", "the remote endpoint"),
+    "native": ("the provider's compaction", "the provider's compaction"),
+    "mechanical": ("the summary without a model", "the summary without a model"),
 }
 
 _ADVICE: dict[Refusal, str] = {
     "open": "Compact by hand (pod compact), give new input, or wait for"
     " [compaction] cooldown",
-    "same_input": "Compact by hand: pod compact asks one again, pod compact --mode"
-    " mechanical takes none",
+    "same_input": "Compact by hand: pod compact asks again, pod compact --mode"
+    " mechanical asks nobody",
 }
 
 

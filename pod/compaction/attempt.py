@@ -2,51 +2,41 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import trio
-from msgspec.structs import replace
 
 from pod.clock import now
-from pod.compaction.admission import LEAST_SUMMARY, Admission, Refused, admit
-from pod.compaction.breaker import Breaker
+from pod.compaction.admission import Admission, Refused, admit
+from pod.compaction.asking import Asking, hook_summary
+from pod.compaction.breaker import ASKING, Breaker, Refusal
 from pod.compaction.cut import NoCut
-from pod.compaction.framing import leading_items, references_text
+from pod.compaction.entry import Facts, dollars, entry_of, with_tokens
+from pod.compaction.framing import leading_items
 from pod.compaction.ground import Ground
 from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
-from pod.compaction.plan import ground_of, summary_without_model, worker_task
+from pod.compaction.plan import ground_of
+from pod.compaction.settings import BY_CALLS
+from pod.compaction.strategies.by_calls import ByCalls
+from pod.compaction.strategies.by_worker import ByWorker
+from pod.compaction.strategies.mechanical import Mechanical
+from pod.compaction.strategies.strategy import Errand, Missed, Strategy
 from pod.compaction.summary import Summary
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.verdict import Figures, Rejection, judge
-from pod.entries import (
-    Compaction,
-    CompactionCode,
-    CompactionFailed,
-    CompactionStart,
-    Mode,
-    Receipt,
-    Reference,
-)
+from pod.entries import Compaction, CompactionFailed, CompactionStart, Mode
 from pod.errors import LogFailed
 from pod.events import CompactProgress, CompactSkipped
+from pod.hooks.answers import BeforeCompactAnswer, HookCompaction
 from worker.cancelled import is_cancel
-from worker.compact.run import compact
-from worker.compact.task import CompactError, Progress, Result, Task
+from worker.compact.summary_prompts import Brief
+from worker.compact.task import Progress
 from worker.crash import crash_text
 from worker.limits import Spent
 
 if TYPE_CHECKING:
     from pod.compaction.compactor import Compactor
-
-
-class _Missed(Exception):
-    """A rung gave nothing that could be used."""
-
-    def __init__(self, code: CompactionCode, message: str) -> None:
-        super().__init__(message)
-        self.code: CompactionCode = code
 
 
 class Attempt:
@@ -66,49 +56,68 @@ class Attempt:
         self._low_water = thresholds.low_water if thresholds else None
         self._thresholds = thresholds
         self._spent = spent
-        self._worker_spent = Spent()
-        self._worker_input = 0
-        self._breaker = self._session.breaker
+        self._all_spent = Spent()
+        """What the rungs of this compaction used together."""
+        self._input_tokens = 0
+        self._breakers = dict(self._session.breakers)
+        self._revision = self._session.revision
         self._fingerprint = ""
         self._attempts: list[str] = []
+        self.failed: CompactionFailed | None = None
+        """How it ended, where it came to nothing."""
+        self._asking = Asking(compactor, job)
+        self._brief: Brief | None = None
+        self._kept_data = ""
         self._id = compactor.setup.new_id()
         self._started = trio.current_time()
 
     async def run(self) -> Outcome:
-        start = await ground_of(self._of, self._thresholds)
+        start = await ground_of(self._of, self._thresholds, self._job.rungs[0])
         if isinstance(start, NoCut):
             return self._skip(start.reason, start.message)
         admission = self._admit(start)
         if isinstance(admission, Refused):
             return self._skip(admission.reason, admission.message)
         self._attempts += admission.left_out
+        rungs = admission.rungs
+        asked = await self._asking.before(start, rungs[0])
+        if asked.cancel:
+            if not self._job.goes_on:
+                return self._skip("hook", _cancelled_by_hook(asked))
+            # What a run cannot go on without no hook can prevent, only its cost.
+            self._attempts.append(f"hook: {_cancelled_by_hook(asked)}")
+            rungs = ("mechanical",)
         self._session.append(
             CompactionStart(
                 compaction_id=self._id,
                 reason=self._job.reason,
-                mode=admission.rungs[0],
+                mode=rungs[0],
                 tokens_before=self._job.tokens,
                 threshold=self._job.limit,
                 will_retry=self._job.goes_on,
             )
         )
         try:
-            return Done(await self._climb(start, admission.rungs))
-        except _Missed as error:
+            entry = await self._climb(start, rungs, asked.compaction)
+        except Missed as error:
             missed = error
         except LogFailed as error:
             with suppress(LogFailed):  # opening the session again ends it, too
-                await self._failed(_Missed("log_failed", str(error)))
+                await self._failed(Missed("log_failed", str(error)), rungs)
             raise
         except BaseException as error:
             is_over = is_cancel(error) or isinstance(error, KeyboardInterrupt)
             await self._failed(
-                _Missed("cancelled", "cancelled")
+                Missed("cancelled", "cancelled")
                 if is_over
-                else _Missed("api", crash_text(error))
+                else Missed("api", crash_text(error)),
+                rungs,
             )
             raise
-        return Failed(await self._failed(missed))
+        else:
+            await self._asking.done(entry)
+            return Done(entry)
+        return Failed(await self._failed(missed, rungs))
 
     def _skip(self, reason: str, message: str) -> Skipped:
         self._of.tell(CompactSkipped(reason=reason, message=message))
@@ -117,108 +126,109 @@ class Attempt:
     def _admit(self, start: Ground) -> Admission | Refused:
         """Ask whether to begin, and with which rungs."""
         if self._job.reason == "manual":
-            self._breaker = self._breaker.half_opened(by_hand=True)
+            self._breakers = {
+                mode: breaker.half_opened(by_hand=True)
+                for mode, breaker in self._breakers.items()
+            }
         self._fingerprint = _fingerprint(start, self._job.instructions)
         return admit(
             start,
             self._job.rungs,
             low_water=self._low_water,
-            refusal=self._breaker.refusal(
-                self._fingerprint, now=now(), cooldown=self._settings.cooldown
-            ),
+            refusals=self._refusals(),
         )
 
-    async def _climb(self, start: Ground, rungs: Sequence[Mode]) -> Compaction:
+    def _refusals(self) -> dict[Mode, Refusal]:
+        """Return who must not be asked now."""
+        found = {
+            mode: breaker.refusal(
+                self._fingerprint, now=now(), cooldown=self._settings.cooldown
+            )
+            for mode, breaker in self._breakers.items()
+        }
+        return {mode: why for mode, why in found.items() if why is not None}
+
+    async def _climb(
+        self, start: Ground, rungs: Sequence[Mode], made: HookCompaction | None
+    ) -> Compaction:
         """Try the rungs in order; commit the first summary that passes.
 
-        Raises _Missed with the last rung's reason.
+        What a hook *made* is tried before them; where it fails they are tried
+        only if the run cannot go on otherwise. Raises Missed with the last
+        rung's reason.
         """
-        missed = _Missed("no_summary", "no rung was tried")
+        missed = Missed("no_summary", "no rung was tried")
+        if made is not None:
+            try:
+                ground = await self._asking.ground(made, start)
+                return await self._taken(hook_summary(made, rungs[0]), ground)
+            except Missed as error:
+                missed = error
+            self._attempts.append(f"hook: {missed.code}: {missed}")
+            if not self._job.goes_on:
+                raise missed
         for mode in rungs:
             try:
-                summary = await self._summary(mode, start)
-                entry, rejection = await self._judged(summary, start)
-                if rejection is None:
-                    return await self._commit(entry, start)
-                missed = _Missed(rejection.code, rejection.message)
-                if mode == "worker":
-                    self._count_failure()
-            except _Missed as error:
+                ground = await self._ground(start, mode)
+                return await self._taken(await self._summary(mode, ground), ground)
+            except Missed as error:
                 missed = error
+            if missed.counts:
+                self._count_failure(mode)
             self._attempts.append(f"{mode}: {missed.code}: {missed}")
         raise missed
 
+    async def _ground(self, start: Ground, mode: Mode) -> Ground:
+        """Return *start*, or another cut where *mode* keeps other items."""
+        if (mode in BY_CALLS) is (self._job.rungs[0] in BY_CALLS):
+            return start
+        ground = await ground_of(self._of, self._thresholds, mode)
+        if isinstance(ground, NoCut):
+            raise Missed("no_summary", ground.message)
+        return ground
+
     async def _summary(self, mode: Mode, start: Ground) -> Summary:
+        """Have one rung write a summary; what it used is charged in any case."""
+        own = Spent()
+        strategy = self._strategy(mode, own)
+        brief = await self._briefed(start, mode)
+        try:
+            return await strategy.summarise(start, brief)
+        finally:
+            self._spent.charge(own.usage, own.cost)
+            self._all_spent.charge(own.usage, own.cost)
+            self._all_spent.requests += own.requests
+            self._input_tokens = strategy.input_tokens or self._input_tokens
+
+    def _strategy(self, mode: Mode, own: Spent) -> Strategy:
+        errand = Errand(
+            of=self._of,
+            compaction_id=self._id,
+            spent=self._spent,
+            own=own,
+            low_water=self._low_water,
+            tokens_after=self._tokens_after,
+            progress=self._progress,
+        )
         match mode:
             case "worker":
-                return await self._by_worker(start)
-            case "mechanical":
-                return await self._without_model(start)
+                return ByWorker(errand)
+            case "summarize" | "remote":
+                return ByCalls(mode, errand)
+            case "native" | "mechanical":
+                return Mechanical(errand)
 
-    async def _without_model(self, start: Ground) -> Summary:
-        """Summarise by rules, as short as it takes to fit.
-
-        Where the names of files leave no room, those used last are kept.
-        """
-        known = await self._of.known_files(start.details)
-        references = tuple(Reference(f.path, f.use) for f in known)
-        cap = self._settings.worker.summary_cap
-        if self._low_water is not None:
-            room = self._low_water - await self._bare(references, start)
-            while references and room < LEAST_SUMMARY:
-                references = references[: len(references) // 2]
-                room = self._low_water - await self._bare(references, start)
-            cap = min(cap, room)
-        text = await summary_without_model(start, self._of, cap=cap)
-        return Summary(mode="mechanical", text=text, references=references)
-
-    async def _bare(self, references: tuple[Reference, ...], start: Ground) -> int:
-        """Return the tokens of the context with no more than a dot for a summary."""
-        bare = Summary(mode="mechanical", text=".", references=references)
-        return (await self._entry(bare, start)).tokens_after
-
-    async def _by_worker(self, start: Ground) -> Summary:
-        known = await self._of.known_files(start.details)
-        task = worker_task(start, known, self._job.instructions)
-        try:
-            result = await self._run_worker(task)
-        except CompactError as error:
-            self._worker_input = error.input_tokens
-            if error.counts:
-                self._count_failure()
-            raise _Missed(error.code, str(error)) from error
-        self._worker_input = result.input_tokens
-        auto_read, vanished = await self._of.read_marks(result.marks)
-        marked = {file.path for file in auto_read}
-        uses = {file.path: file.use for file in known}
-        named = dict.fromkeys((*uses, *result.references, *vanished))
-        return Summary(
-            mode="worker",
-            text=result.summary,
-            auto_read=auto_read,
-            references=tuple(
-                Reference(path, uses.get(path, ""))
-                for path in named
-                if path not in marked
-            ),
-            dropped_quotes=result.dropped_quotes,
-            vanished=vanished,
-        )
-
-    async def _run_worker(self, task: Task) -> Result:
-        """Run a compact worker; what it used is charged, whatever becomes of it."""
-        try:
-            with self._of.transcript(self._id) as record:
-                return await compact(
-                    task,
-                    self._of.parts(self._spent),
-                    spent=self._worker_spent,
-                    listen=self._of.tell,
-                    on_progress=self._progress,
-                    record=record,
-                )
-        finally:
-            self._spent.charge(self._worker_spent.usage, self._worker_spent.cost)
+    async def _briefed(self, start: Ground, mode: Mode) -> Brief:
+        """Return what the summary should look at; the hooks are asked once."""
+        if self._brief is None:
+            said = await self._asking.compacting(self._id, start, mode)
+            self._kept_data = said.preserve_data
+            self._brief = Brief(
+                instructions=self._job.instructions,
+                context=said.context,
+                prompt=said.prompt or "",
+            )
+        return self._brief
 
     def _progress(self, progress: Progress) -> None:
         self._of.tell(
@@ -233,11 +243,19 @@ class Attempt:
             )
         )
 
-    def _count_failure(self) -> None:
-        self._breaker = self._breaker.failed(
-            self._fingerprint, now=now(), max_failures=self._settings.max_failures
-        )
-        self._session.append(self._breaker.as_entry())
+    def _count_failure(self, mode: Mode) -> None:
+        if mode in self._breakers:
+            self._breakers[mode] = self._breakers[mode].failed(
+                self._fingerprint, now=now(), max_failures=self._settings.max_failures
+            )
+            self._session.append(self._breakers[mode].as_entry())
+
+    async def _taken(self, summary: Summary, start: Ground) -> Compaction:
+        """Judge what *summary* would make, and commit it. Raises Missed."""
+        entry, rejection = await self._judged(summary, start)
+        if rejection is not None:
+            raise Missed(rejection.code, rejection.message, counts=True)
+        return await self._commit(entry, start)
 
     async def _judged(
         self, summary: Summary, start: Ground
@@ -249,65 +267,54 @@ class Attempt:
             after=entry.tokens_after,
             limit=self._low_water,
             min_gain=self._settings.min_gain,
-            summary=entry.receipt.summary_tokens,
+            summary=self._of.count(summary.prose),
             summary_cap=self._settings.worker.summary_cap,
         )
-        return entry, judge(summary.text, figures)
+        return entry, judge(summary.prose, figures)
 
     async def _entry(self, summary: Summary, start: Ground) -> Compaction:
         """Return the entry that *summary* makes, with its receipt."""
-        count, cut = self._of.count, start.cut
-        entry = Compaction(
+        facts = Facts(
             compaction_id=self._id,
             reason=self._job.reason,
-            mode=summary.mode,
-            summary=summary.text,
-            first_kept=cut.first_kept,
-            compacted_from=self._session.leaf or "",
-            dropped_reasoning=cut.dropped_reasoning,
+            leaf=self._session.leaf or "",
             tokens_before=self._job.tokens,
-            tokens_after=0,
-            directives=start.directives,
-            auto_read=summary.auto_read,
-            references=summary.references,
-            details=start.details,
-            usage=self._worker_spent.usage,
-            cost_usd=_dollars(self._worker_spent.cost),
-            seconds=round(trio.current_time() - self._started, 3),
+            spent=self._all_spent,
+            input_tokens=self._input_tokens,
+            attempts=self._attempts,
+            seconds=self._seconds,
+            kept_data=self._kept_data,
         )
-        receipt = Receipt(
-            summarised_items=cut.index,
-            summarised_tokens=cut.summarised_tokens,
-            kept_items=len(start.window.shown) - cut.index - len(cut.dropped_reasoning),
-            kept_tokens=cut.kept_tokens,
-            summary_tokens=count(summary.text),
-            directive_tokens=start.directive_tokens,
-            auto_read_tokens=sum(file.tokens for file in summary.auto_read),
-            reference_tokens=count(references_text(summary.references))
-            if summary.references
-            else 0,
-            dropped_quotes=summary.dropped_quotes,
-            vanished_marks=summary.vanished,
-            worker_requests=self._worker_spent.requests,
-            worker_input_tokens=self._worker_input,
-            attempts=(*self._attempts, f"{summary.mode}: used"),
-        )
+        entry = entry_of(summary, start, facts, self._of.count)
         leading = sum(await self._of.sizes(leading_items(entry)))
-        after = start.overhead + cut.kept_tokens + leading
-        return replace(entry, tokens_after=after, receipt=receipt)
+        after = start.overhead + start.cut.kept_tokens + leading
+        return with_tokens(entry, after)
+
+    async def _tokens_after(self, summary: Summary, start: Ground) -> int:
+        return (await self._entry(summary, start)).tokens_after
+
+    @property
+    def _seconds(self) -> float:
+        return round(trio.current_time() - self._started, 3)
 
     async def _commit(self, entry: Compaction, start: Ground) -> Compaction:
         """Write the compaction as one batch, durable before anybody acts on it."""
-        is_closing = entry.mode == "worker" and self._breaker != Breaker()
-        closed = [self._breaker.succeeded().as_entry()] if is_closing else []
+        breaker = None if entry.from_hook else self._breakers.get(entry.mode)
+        is_closing = breaker is not None and breaker != Breaker(mode=breaker.mode)
+        closed = [breaker.succeeded().as_entry()] if breaker and is_closing else []
         clips = await self._of.keep_whole(start)
+        if self._session.revision != self._revision:
+            # Nobody should have: compactions and navigations exclude each other.
+            raise Missed("invalid_cut", "the history has changed since it was cut")
         with trio.CancelScope(shield=True):
             written = self._session.append(*clips, entry, *closed)
             self._of.occupancy.reset()
             await self._session.commit()
         return next(e for e in written if isinstance(e, Compaction))
 
-    async def _failed(self, missed: _Missed) -> CompactionFailed:
+    async def _failed(self, missed: Missed, rungs: Sequence[Mode]) -> CompactionFailed:
+        asked = [self._breakers[mode] for mode in rungs if mode in ASKING]
+        worst = max(asked, key=_failures, default=self._breakers["worker"])
         with trio.CancelScope(shield=True):
             (entry,) = self._session.append(
                 CompactionFailed(
@@ -315,26 +322,32 @@ class Attempt:
                     code=missed.code,
                     message=failure_text(self._job.reason, str(missed)),
                     retryable=missed.code in {"api", "timeout", "cancelled"},
-                    consecutive_failures=self._breaker.failures,
-                    breaker_open=self._breaker.is_open(
+                    consecutive_failures=worst.failures,
+                    breaker_open=worst.is_open(
                         now=now(), cooldown=self._settings.cooldown
                     ),
                     attempts=tuple(self._attempts),
-                    usage=self._worker_spent.usage,
-                    cost_usd=_dollars(self._worker_spent.cost),
-                    seconds=round(trio.current_time() - self._started, 3),
+                    usage=self._all_spent.usage,
+                    cost_usd=dollars(self._all_spent.cost),
+                    seconds=self._seconds,
                 )
             )
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
+        self.failed = entry
         return entry
 
 
+def _failures(breaker: Breaker) -> int:
+    return breaker.failures
+
+
+def _cancelled_by_hook(answer: BeforeCompactAnswer) -> str:
+    why = f": {answer.message}" if answer.message else ""
+    return f"a hook does not want it{why}"
+
+
 def _fingerprint(start: Ground, instructions: str) -> str:
-    """Return a code for what the compact worker would be given."""
+    """Return a code for what whoever summarises would be given."""
     ids = [shown.entry for shown in start.window.shown[: start.cut.index]]
     return sha256(" ".join([*ids, instructions]).encode()).hexdigest()[:16]
-
-
-def _dollars(cost: Decimal | None) -> float | None:
-    return None if cost is None else float(cost)

@@ -1,24 +1,27 @@
-"""The circuit breaker: a compact worker that keeps failing is left alone for a while."""
+"""The circuit breaker: who keeps failing to summarise is left alone for a while."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.entries import AnyEntry, BreakerChange
+from pod.entries import AnyEntry, BreakerChange, Mode
 
 MAX_FAILURES = 3
 COOLDOWN = 600.0
 """Seconds."""
 
 Refusal = Literal["open", "same_input"]
-"""Why the worker is not asked: it failed too often, or on this very input."""
+"""Why it is not asked: it failed too often, or on this very input."""
+
+ASKING: tuple[Mode, ...] = ("worker", "summarize", "remote", "native")
+"""The modes that ask somebody, each with a breaker of its own."""
 
 
 class Breaker(Struct, frozen=True):
-    """How often the compact worker failed in a row, and since when it is left alone.
+    """How often a *mode* failed in a row, and since when it is left alone.
 
     *opened_at* is when that began (RFC 3339), None while it is asked.
     *fingerprint* is of the input that failed last. A failure that does not count
@@ -29,6 +32,7 @@ class Breaker(Struct, frozen=True):
     failures: int = 0
     opened_at: str | None = None
     fingerprint: str = ""
+    mode: Mode = "worker"
 
     def refusal(
         self, fingerprint: str, *, now: str, cooldown: float = COOLDOWN
@@ -60,11 +64,12 @@ class Breaker(Struct, frozen=True):
             failures=failures,
             opened_at=now if failures >= max_failures else None,
             fingerprint=fingerprint,
+            mode=self.mode,
         )
 
     def succeeded(self) -> "Breaker":
         """Return it closed."""
-        return Breaker()
+        return Breaker(mode=self.mode)
 
     def half_opened(self, *, by_hand: bool = False) -> "Breaker":
         """Return it after new user input, or after a person asked for a compaction.
@@ -77,9 +82,9 @@ class Breaker(Struct, frozen=True):
 
     def after(self, entry: AnyEntry) -> "Breaker":
         """Return it as this entry of the log leaves it."""
-        if not isinstance(entry, BreakerChange):
+        if not isinstance(entry, BreakerChange) or entry.mode != self.mode:
             return self
-        return Breaker(entry.failures, entry.opened_at, entry.fingerprint)
+        return Breaker(entry.failures, entry.opened_at, entry.fingerprint, self.mode)
 
     def as_entry(self) -> BreakerChange:
         """Return the log entry that keeps it."""
@@ -87,15 +92,31 @@ class Breaker(Struct, frozen=True):
             failures=self.failures,
             opened_at=self.opened_at,
             fingerprint=self.fingerprint,
+            mode=self.mode,
         )
 
 
-def breaker_of(path: Iterable[AnyEntry]) -> Breaker:
-    """Return the breaker as the last change on the path left it."""
-    breaker = Breaker()
-    for entry in path:
-        breaker = breaker.after(entry)
-    return breaker
+Breakers = Mapping[Mode, Breaker]
+"""The breaker of each mode in ASKING."""
+
+
+def breakers_of(path: Iterable[AnyEntry]) -> Breakers:
+    """Return the breakers as the last changes on the path left them."""
+    return breakers_after({mode: Breaker(mode=mode) for mode in ASKING}, path)
+
+
+def breakers_after(breakers: Breakers, entries: Iterable[AnyEntry]) -> Breakers:
+    """Return the breakers as *entries* leave them."""
+    found = dict(breakers)
+    for entry in entries:
+        if isinstance(entry, BreakerChange) and entry.mode in found:
+            found[entry.mode] = found[entry.mode].after(entry)
+    return found
+
+
+def breaker_of(path: Iterable[AnyEntry], mode: Mode = "worker") -> Breaker:
+    """Return the breaker of *mode* as the last change on the path left it."""
+    return breakers_of(path)[mode]
 
 
 def _time(text: str) -> datetime:

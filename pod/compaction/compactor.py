@@ -5,7 +5,7 @@ is in attempt.py.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
 from pathlib import Path
@@ -19,7 +19,7 @@ from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
-from pod.compaction.job import Job, Outcome, Pruned
+from pod.compaction.job import ABORTED, Failed, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
@@ -27,9 +27,13 @@ from pod.disk import make_folder
 from pod.entries import (
     AutoRead,
     Clip,
+    CompactionFailed,
     FileDetails,
 )
-from pod.events import PodLive
+from pod.events import CompactSkipped, PodLive
+from pod.hooks.around_calls import CallsInRun
+from pod.hooks.hooks import Hooks
+from pod.maintenance import Maintenance
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
@@ -41,12 +45,14 @@ from worker.compact.task import (
     KnownFile,
     Mark,
 )
+from worker.compact.writer import Means
 from worker.events import Live, Warning
 from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import Permit, allow_all, in_turn
 from worker.tokens import count_item
 
 Tell = Callable[[Live | PodLive], None]
@@ -56,7 +62,8 @@ class Compactor:
     """Compacts one session, one compaction at a time.
 
     *tell* hears how far it is; *occupancy* is the session's, and is reset when
-    the history becomes another.
+    the history becomes another. *summarizers* are the models that "summarize"
+    asks, in order; without any it is *worker_model*.
     """
 
     def __init__(
@@ -67,35 +74,77 @@ class Compactor:
         *,
         scope: Scope,
         worker_model: Model,
+        worker_permit: Permit = allow_all,
         files: FilesInUse,
         occupancy: Occupancy,
         tell: Tell,
+        maintenance: Maintenance | None = None,
+        hooks: Hooks | None = None,
+        summarizers: Sequence[Model] = (),
     ) -> None:
         self.session = session
+        self.hooks = Hooks() if hooks is None else hooks
         self.setup = setup
         self.settings = settings
         self.occupancy = occupancy
         self.tell = tell
         self._scope = scope
-        self._worker_model = worker_model
+        self.worker_model = worker_model
+        self.summarizers = summarizers or (worker_model,)
+        self._worker_permit = worker_permit
         self._files = files
-        self._lock = trio.Lock()
+        self.maintenance = maintenance or Maintenance()
+        self._aborting = trio.CancelScope()
+        self._attempt: Attempt | None = None
 
     async def compact(
-        self, job: Job, *, thresholds: Thresholds | None, spent: Spent
+        self,
+        job: Job | Callable[[], Awaitable[Job]],
+        *,
+        thresholds: Thresholds | None,
+        spent: Spent,
     ) -> Outcome:
         """Do *job*; charge what it uses to *spent*. *thresholds* None: none is known.
 
         From its start entry on exactly one terminal entry is written, a cancel
-        included. Raises LogFailed.
+        included. Raises Busy where a navigation or a compaction is under way, and
+        LogFailed.
         """
-        async with self._lock:
-            if job.limit is not None and await self._prune():
-                left = await self.occupancy.estimate(self.session.items)
-                if left <= job.limit:
-                    return Pruned(job.tokens - left)
-                job = replace(job, tokens=left)
-            return await Attempt(self, job, thresholds, spent).run()
+        with self.maintenance.doing("compaction"):
+            self._attempt = None
+            with trio.CancelScope() as self._aborting:
+                known = job if isinstance(job, Job) else await job()
+                return await self._compact(known, thresholds, spent)
+            if self.failed is not None:
+                return Failed(self.failed)
+            self.tell(CompactSkipped(reason="aborted", message=ABORTED))
+            return Skipped("aborted", ABORTED)
+
+    @property
+    def failed(self) -> CompactionFailed | None:
+        """How the latest compaction ended, where that came to nothing."""
+        return None if self._attempt is None else self._attempt.failed
+
+    def abort(self) -> bool:
+        """Abort the compaction that is under way, whoever wanted it, and nothing else.
+
+        Returns whether there was one. It may have been too late.
+        """
+        if self.maintenance.work != "compaction":
+            return False
+        self._aborting.cancel()
+        return True
+
+    async def _compact(
+        self, job: Job, thresholds: Thresholds | None, spent: Spent
+    ) -> Outcome:
+        if job.limit is not None and await self._prune():
+            left = await self.occupancy.estimate(self.session.items)
+            if left <= job.limit:
+                return Pruned(job.tokens - left)
+            job = replace(job, tokens=left)
+        self._attempt = Attempt(self, job, thresholds, spent)
+        return await self._attempt.run()
 
     async def _prune(self) -> bool:
         """Prune where that pays; whether anything was."""
@@ -257,9 +306,10 @@ class Compactor:
     def parts(self, spent: Spent) -> Parts:
         """Return what a compact worker runs with; *spent* is the run's so far."""
         setup = self.setup
+        hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
-            model=self._worker_model,
+            model=self.worker_model,
             scope=self._scope,
             counter=setup.counter,
             count=self.count,
@@ -274,6 +324,18 @@ class Compactor:
             cache=setup.cache,
             limits=_what_is_left(setup.limits, spent),
             budgets=self.settings.worker,
+            permit=in_turn(self._worker_permit, hooks.permit),
+        )
+
+    def means(self, spent: Spent) -> Means:
+        """Return what "summarize" asks with; *spent* is the run's so far."""
+        setup = self.setup
+        return Means(
+            client=setup.client,
+            retry=setup.retry,
+            jitter=setup.jitter,
+            price=setup.price,
+            limits=_what_is_left(setup.limits, spent),
         )
 
     @contextmanager

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from pod.compaction.clip import clips_to_fit
 from pod.entries import (
     ASIDE,
+    BranchSummary,
     Clip,
     Compaction,
     CustomMessage,
@@ -58,6 +59,12 @@ class Cut(Struct, frozen=True):
     kept_tokens: int
 
 
+Rule = Literal["back", "at_or_after"]
+"""Which legal cut is taken where the newest items have the tokens to be kept: the last
+one before that point, so that about as much or more is kept; or the first one from
+there on, so that it is about as much or less (the second seed's rule)."""
+
+
 class NoCut(Struct, frozen=True):
     """There is nothing that could be summarised: *reason*, and in words."""
 
@@ -66,14 +73,20 @@ class NoCut(Struct, frozen=True):
 
 
 def find_cut(
-    window: Window, *, retained_tokens: int, room: int | None, count: Count
+    window: Window,
+    *,
+    retained_tokens: int,
+    room: int | None,
+    count: Count,
+    rule: Rule = "back",
 ) -> Cut | NoCut:
     """Return the cut that keeps about the newest *retained_tokens*.
 
-    *room* is the most tokens the kept items may have (None: no limit). More than
-    *retained_tokens* are kept where the cut has to move back to a legal one,
-    less where that exceeds *room*; and where *room* is exceeded by the newest
-    unit alone, its largest items are clipped. What the model has not answered
+    *room* is the most tokens the kept items may have (None: no limit). By the rule
+    "back" more than *retained_tokens* are kept where the cut has to move back to
+    a legal one; by "at_or_after" less, but where there is none any more the newest
+    unit is. Less is kept where that exceeds *room*; and where *room* is exceeded by
+    the newest unit alone, its largest items are clipped. What the model has not answered
     yet (results, and input behind them) is never summarised: it belongs to the
     newest unit. *count* is asked once for each
     item. Nothing is cut while a call is unanswered.
@@ -86,7 +99,8 @@ def find_cut(
         return NoCut("unanswered", message)
     places = _Places(window, items, [count(item) for item in items])
     most = places.sizes.total if room is None else max(room, 0)
-    for index in places.candidates(retained_tokens, most):
+    candidates = places.candidates if rule == "back" else places.nearest
+    for index in candidates(retained_tokens, most):
         if places.kept_tokens(index) <= most:
             return places.cut(index)
     if places.sizes.total <= max(most, retained_tokens):
@@ -100,6 +114,36 @@ def find_cut(
     if index or clips:
         return places.cut(index, clips, saved=_saved(kept, clips, count))
     return NoCut("all_kept", "the newest unit is all there is, and cannot be clipped")
+
+
+def cut_at(window: Window, first_kept: str, *, count: Count) -> Cut | str:
+    """Return the cut that keeps all from the entry *first_kept* on, or why it may not be.
+
+    For whoever names an entry instead of a size: it has to be in the window, and
+    the cut before it a legal one.
+    """
+    items = [shown.item for shown in window.shown]
+    if unanswered(items):
+        return "nothing can be cut while calls run"
+    ids = [entry.id for entry in window.entries]
+    if first_kept not in ids:
+        return (
+            "it is not among the entries that are in the context, which could be kept"
+        )
+    kept = set(ids[ids.index(first_kept) :])
+    index = next(
+        (at for at, shown in enumerate(window.shown) if shown.entry in kept), len(items)
+    )
+    places = _Places(window, items, [count(item) for item in items])
+    if not index:
+        return "nothing would be summarised"
+    if index > places.last_unit:
+        return "what the model has not answered yet, or its last answer, has to be kept"
+    if not places.is_cut(index):
+        return (
+            "a tool call would be parted from its result, or a response from its rest"
+        )
+    return places.cut(index)
 
 
 def _saved(kept: Sequence[Shown], clips: Sequence[Clip], count: Count) -> int:
@@ -159,6 +203,21 @@ class _Places:
         for index in self._in_loops[bisect_right(self._in_loops, want) :]:
             if index <= self.last_unit and self._least(index) <= most:
                 yield index
+
+    def nearest(self, retained: int, most: int) -> Iterator[int]:
+        """Give the cuts to try: the first from where the newest have *retained* tokens."""
+        sums, total = self.sizes.sums, self.sizes.total
+        if total < retained and total <= most:
+            return
+        want = max(bisect_right(sums, total - retained) - 1, 0)
+        if want > self.last_unit:
+            yield self.last_unit  # a huge last unit must not mean that all is kept
+        for index in self._in_loops[bisect_left(self._in_loops, want) :]:
+            if 0 < index <= self.last_unit and self._least(index) <= most:
+                yield index
+
+    def is_cut(self, index: int) -> bool:
+        return index in self._in_loops
 
     def _least(self, index: int) -> int:
         """Return a bound on kept_tokens that takes no walk: no reasoning at all."""
@@ -245,7 +304,7 @@ def _first_kept(window: Window, index: int) -> str | None:
         at = next(at for at, entry in enumerate(entries) if entry.id == wanted)
     first = entries[at].id if at < len(entries) else None
     while at and not isinstance(
-        entries[at - 1], ItemEntry | CustomMessage | Compaction
+        entries[at - 1], ItemEntry | CustomMessage | BranchSummary | Compaction
     ):
         at -= 1
         if not isinstance(entries[at], (InputEntry, *ASIDE)):

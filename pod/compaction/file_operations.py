@@ -5,7 +5,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from pod.entries import Compaction, FileDetails
+from pod.entries import (
+    AnyEntry,
+    BranchSummary,
+    Compaction,
+    FileDetails,
+    ItemEntry,
+)
 from worker.items import Item, ToolCall, ToolResult
 
 READ = frozenset({"read_file"})
@@ -19,20 +25,57 @@ def file_details(head: Sequence[Item], previous: Compaction | None) -> FileDetai
     succeeded do. The file touched last comes last; one that was also modified
     is not among those read.
     """
-    read: dict[str, None] = {}
-    modified: dict[str, None] = {}
+    touched = _Touched()
     if previous is not None and not previous.from_hook:
-        read |= dict.fromkeys(previous.details.read_files)
-        modified |= dict.fromkeys(previous.details.modified_files)
-    for name, paths in _operations(head):
+        touched.details(previous.details)
+    touched.items(head)
+    return touched.found()
+
+
+def branch_details(entries: Iterable[AnyEntry]) -> FileDetails:
+    """Return the files of a whole branch, whatever of it a summary has room for.
+
+    What its own compactions and branch summaries say is in it, what hooks made
+    of them is not. Otherwise as file_details.
+    """
+    touched = _Touched()
+    stretch: list[Item] = []
+    for entry in entries:
+        if isinstance(entry, ItemEntry):
+            stretch.append(entry.item)
+        elif isinstance(entry, Compaction | BranchSummary) and not entry.from_hook:
+            touched.items(stretch)
+            stretch = [item for item in stretch if isinstance(item, ToolCall)]
+            touched.details(entry.details)
+    touched.items(stretch)
+    return touched.found()
+
+
+class _Touched:
+    """Files in the order in which they were touched last."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, None] = {}
+        self._modified: dict[str, None] = {}
+
+    def items(self, items: Sequence[Item]) -> None:
+        for name, paths in _operations(items):
+            self._touch(self._modified if name in MODIFY else self._read, paths)
+
+    def details(self, details: FileDetails) -> None:
+        self._touch(self._read, details.read_files)
+        self._touch(self._modified, details.modified_files)
+
+    def _touch(self, touched: dict[str, None], paths: Iterable[str]) -> None:
         for path in paths:
-            touched = modified if name in MODIFY else read
             touched.pop(path, None)
             touched[path] = None
-    return FileDetails(
-        read_files=tuple(path for path in read if path not in modified),
-        modified_files=tuple(modified),
-    )
+
+    def found(self) -> FileDetails:
+        return FileDetails(
+            read_files=tuple(p for p in self._read if p not in self._modified),
+            modified_files=tuple(self._modified),
+        )
 
 
 def _operations(items: Sequence[Item]) -> Iterable[tuple[str, tuple[str, ...]]]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
-from pod.entries import Compaction, Directive, Reference
+from pod.entries import Compaction, Directive, FileDetails, Reference
 from pod.toml_text import printable
 from prompts import fill
 from worker.items import SystemText
@@ -31,7 +31,79 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
 
 
 def summary_text(summary: str) -> str:
-    return fill("compaction_summary", summary=escaped(summary))
+    """Return a summary as it stands in the context.
+
+    The lists of files at its end keep their tags, the names in them do not.
+    """
+    prose = without_files(summary)
+    lists = [
+        f"<{found[1]}>\n{escaped(found[2])}\n</{found[1]}>"
+        for found in _FILES.finditer(summary[len(prose) :])
+    ]
+    parts = [escaped(prose), "\n".join(lists)]
+    return fill("compaction_summary", summary="\n\n".join(filter(None, parts)))
+
+
+def with_files(summary: str, details: FileDetails) -> str:
+    """Return *summary* with the files that were read and changed behind it.
+
+    Lists that were at its end before are taken away.
+    """
+    return "\n\n".join(filter(None, (without_files(summary), file_tags(details))))
+
+
+def without_files(summary: str) -> str:
+    """Return *summary* without the lists of files at its end."""
+    text = summary.rstrip()
+    while (at := _list_at_end(text)) is not None:
+        text = text[:at].rstrip()
+    return text
+
+
+def _list_at_end(text: str) -> int | None:
+    """Return where a list of files begins that *text* ends with, None without one."""
+    for tag in _FILE_TAGS:
+        if text.endswith(f"\n</{tag}>") and (at := text.rfind(f"<{tag}>\n")) >= 0:
+            return at
+    return None
+
+
+_FILE_TAGS = ("read-files", "modified-files")
+_FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
+
+
+def branch_summary_text(summary: str, details: FileDetails) -> str:
+    """Return what was done on a branch that was left, as the model is told of it.
+
+    The names of its files stand behind the summary.
+    """
+    text = fill("branch_summary_context", summary=escaped(summary))
+    return "\n\n".join(filter(None, (text, file_tags(details))))
+
+
+MOST_FILES = 50
+"""Names in one list of files; of more, those touched last and a count are given."""
+
+
+def file_tags(details: FileDetails) -> str:
+    """Return the files that were read and changed, between tags; "" without any.
+
+    The one touched last stands last.
+    """
+    parts = [
+        _files("read-files", details.read_files),
+        _files("modified-files", details.modified_files),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _files(tag: str, paths: Sequence[str]) -> str:
+    if not paths:
+        return ""
+    names = [escaped(printable(path)) for path in paths[-MOST_FILES:]]
+    if more := len(paths) - MOST_FILES:
+        names[:0] = [f"({more} more, touched before these)"] if more > 0 else []
+    return "\n".join([f"<{tag}>", *names, f"</{tag}>"])
 
 
 def directives_text(directives: Sequence[Directive]) -> str:
@@ -88,10 +160,10 @@ def escaped(text: str) -> str:
 _TAGS = re.compile(
     r"<(?=(?:\s*/\s*)?(?:system|(?i:file-text|user-message|previous-summary|"
     r"conversation|additional-context|read-files|modified-files|system-reminder|"
-    r"function_calls|function_results))(?![\w-]))"
+    r"function_calls|function_results|branch-summary))(?![\w-]))"
 )
 _HEADS = re.compile(
     r"^[ \t]*(?=\[(?:Auto-read file:|Referenced files|User directives|"
-    r"Summary of the session))",
+    r"Summary of the session|Summary of a branch))",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -30,6 +30,11 @@ class Failed(Struct, frozen=True):
     entry: CompactionFailed
 
 
+NotMade = Skipped | Failed
+"""Outcomes after which the context is as large as it was."""
+
+ABORTED = "the compaction was aborted before it began"
+
 Outcome = Done | Pruned | Skipped | Failed
 
 

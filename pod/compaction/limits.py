@@ -1,6 +1,8 @@
 """The manifest's [compaction], as the limits and budgets it stands for."""
 
+from pod.compaction.settings import BY_CALLS
 from pod.compaction.thresholds import Budgets, Thresholds, admission_problem, derive
+from pod.entries import Mode
 from pod.manifest import CompactionTable
 from worker.model import Model
 
@@ -41,12 +43,25 @@ def thresholds_in(
     return Thresholds(post_run, turn, int(post_run * table.low_water))
 
 
+def mode_of(table: CompactionTable) -> Mode:
+    """Return who writes the summary, where the manifest leaves it open too."""
+    if table.mode is not None:
+        return table.mode
+    return "worker" if table.remote_endpoint is None else "remote"
+
+
 def budgets_of(table: CompactionTable, overhead: int) -> Budgets:
-    """Return the most the parts of a compacted context may take."""
+    """Return the most the parts of a compacted context may take.
+
+    Of keep_recent_tokens as much is kept as there is room for.
+    """
+    by_calls = mode_of(table) in BY_CALLS
     return Budgets(
         overhead=overhead,
-        retained=table.retained_tokens,
-        auto_read=table.auto_read_budget,
+        retained=min(table.retained_tokens, table.keep_recent_tokens)
+        if by_calls
+        else table.retained_tokens,
+        auto_read=0 if by_calls else table.auto_read_budget,
         directives=table.directive_budget,
         summary=table.summary_cap,
     )

@@ -1,12 +1,16 @@
 """From a manifest and a session to the watch over the session's context."""
 
+from collections.abc import Sequence
+
 from pod.compaction.compactor import Compactor, Tell
-from pod.compaction.limits import thresholds_in, thresholds_of
+from pod.compaction.limits import mode_of, thresholds_in, thresholds_of
 from pod.compaction.prune import PruneLimits
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.watch import ContextWatch
 from pod.entries import Mode
+from pod.hooks.hooks import Hooks
+from pod.maintenance import Maintenance
 from pod.manifest import CompactionTable, Manifest
 from pod.measured import calibration_of, last_measured
 from pod.session import Session
@@ -17,6 +21,7 @@ from worker.items import ToolResult
 from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.permit import Permit, allow_all
 
 
 def open_watch(
@@ -26,20 +31,35 @@ def open_watch(
     *,
     scope: Scope,
     worker_model: Model,
+    worker_permit: Permit = allow_all,
     files: FilesInUse,
     tell: Tell,
+    summarizers: Sequence[Model] = (),
+    hooks: Hooks | None = None,
+    maintenance: Maintenance | None = None,
+    asked: Setup | None = None,
 ) -> ContextWatch:
-    """Return the watch over *session*'s context, with what its log knows of it."""
+    """Return the watch over *session*'s context, with what its log knows of it.
+
+    *summarizers* are the models "summarize" asks, in order; without any it is
+    *worker_model*. *asked* is what they and compact workers run with, where that
+    is not *setup*: so a model can make room for the one that comes next. Watches
+    over one session share their *maintenance*.
+    """
     table = manifest.compaction
     compactor = Compactor(
         session,
-        setup,
+        asked or setup,
         settings_of(manifest),
         scope=scope,
         worker_model=worker_model,
+        worker_permit=worker_permit,
         files=files,
         occupancy=_occupancy(session, setup),
         tell=tell,
+        maintenance=maintenance,
+        summarizers=summarizers,
+        hooks=hooks,
     )
 
     def limits(window: int | None) -> Thresholds | None:
@@ -75,12 +95,18 @@ def settings_of(manifest: Manifest) -> Settings:
         prune=PruneLimits(prune.protect_tokens, prune.min_savings)
         if prune.enabled
         else None,
+        keep_recent_tokens=table.keep_recent_tokens,
+        reserve_tokens=table.reserve_tokens,
+        seconds=table.summarize_timeout,
+        short_summary=table.short_summary,
+        remote_endpoint=table.remote_endpoint,
     )
 
 
 def rungs_of(table: CompactionTable) -> tuple[Mode, ...]:
     """Return what is tried, best first: the mode, then the rest of the order."""
-    return (table.mode, *(mode for mode in table.order if mode != table.mode))
+    first = mode_of(table)
+    return (first, *(mode for mode in table.order if mode != first))
 
 
 def files_of(session: Session) -> FilesInUse:

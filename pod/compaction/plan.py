@@ -13,10 +13,13 @@ from pod.compaction.framing import directives_text
 from pod.compaction.ground import Ground
 from pod.compaction.job import Job
 from pod.compaction.mechanical import mechanical_summary
-from pod.compaction.settings import Settings
+from pod.compaction.settings import BY_CALLS, Settings
 from pod.compaction.thresholds import Thresholds
-from pod.entries import Directive, Mode
+from pod.entries import Mode
+from pod.view import Window
+from worker.compact.conversation import conversation
 from worker.compact.run import first_message
+from worker.compact.summary_prompts import Brief, Kind, Sizes, part_prompt
 from worker.compact.task import Budgets, KnownFile, Task
 from worker.limits import Spent
 
@@ -27,20 +30,19 @@ if TYPE_CHECKING:
 class Plan(Struct, frozen=True):
     """A compaction as it would begin now; figures are tokens.
 
-    *items* is how many the window has: ``cut.index`` of them would be
-    summarised. *input* is the compact worker's first message, "" where *mode*
-    asks none; *summary* is the one that takes no model, "" where it does.
-    *most_after* is what the context has afterwards at most, *low_water* what it
-    has to be under (None: no limit is known).
+    *start* has the cut and what goes with it, *turn_prefix_tokens* are those of
+    the first part of a turn that is split. *input* is the first message of
+    who would be asked, "" where *mode* asks nobody by one; *summary* is the one
+    that takes no model, "" where it does. *most_after* is what the context has
+    afterwards at most, *low_water* what it has to be under (None: no limit is
+    known).
     """
 
     mode: Mode
     tokens: int
     overhead: int
-    items: int
-    cut: Cut
-    directives: tuple[Directive, ...]
-    directive_tokens: int
+    start: Ground
+    turn_prefix_tokens: int
     files: tuple[KnownFile, ...]
     budgets: Budgets
     input: str
@@ -65,19 +67,41 @@ def room_for_kept(
 
 
 async def ground_of(
-    compactor: "Compactor", thresholds: Thresholds | None
+    compactor: "Compactor", thresholds: Thresholds | None, mode: Mode
 ) -> Ground | NoCut:
-    """Cut the session's window."""
+    """Cut the session's window as *mode* has it cut."""
     settings, window = compactor.settings, compactor.session.window
     parts = await compactor.occupancy.parts(())
+    room = room_for_kept(settings, thresholds, parts.system + parts.tools)
+    by_calls = mode in BY_CALLS
     cut = find_cut(
         window,
-        retained_tokens=settings.retained_tokens,
-        room=room_for_kept(settings, thresholds, parts.system + parts.tools),
+        retained_tokens=await _recent(compactor, room)
+        if by_calls
+        else settings.retained_tokens,
+        room=room,
         count=await compactor.counted([shown.item for shown in window.shown]),
+        rule="at_or_after" if by_calls else "back",
     )
     if isinstance(cut, NoCut):
         return cut
+    return await ground_with(compactor, window, cut)
+
+
+async def _recent(compactor: "Compactor", room: int | None) -> int:
+    """Return keep_recent_tokens, as they are measured and as there is room for them.
+
+    Estimated too low, as many would be more: they are divided by how much.
+    """
+    keep = compactor.settings.keep_recent_tokens
+    keep = max(int(keep / max(await compactor.occupancy.ratio(), 1.0)), 1)
+    return keep if room is None else min(keep, max(room, 1))
+
+
+async def ground_with(compactor: "Compactor", window: Window, cut: Cut) -> Ground:
+    """Return what a rung starts from where *window* is cut so."""
+    settings = compactor.settings
+    parts = await compactor.occupancy.parts(())
     head = [shown.item for shown in window.shown[: cut.index]]
     directives = directives_of(
         head,
@@ -98,16 +122,16 @@ async def ground_of(
     )
 
 
-def worker_task(
-    ground: Ground, files: tuple[KnownFile, ...], instructions: str
-) -> Task:
+def worker_task(ground: Ground, files: tuple[KnownFile, ...], brief: Brief) -> Task:
     """Return what a compact worker is given."""
+    wishes = (brief.instructions.strip(), brief.prompt.strip())
     return Task(
         head=ground.head,
         previous_summary=ground.previous_summary,
         directives=tuple(directive.text for directive in ground.directives),
         files=files,
-        instructions=instructions,
+        instructions="\n\n".join(wish for wish in wishes if wish),
+        context=brief.context,
     )
 
 
@@ -134,21 +158,24 @@ async def plan(
     """Return how *job* would begin, or why not. Nothing is asked, nothing written."""
     settings = compactor.settings
     low_water = thresholds.low_water if thresholds else None
-    start = await ground_of(compactor, thresholds)
+    start = await ground_of(compactor, thresholds, job.rungs[0])
     if isinstance(start, NoCut):
         return start
-    admission = admit(start, job.rungs, low_water=low_water, refusal=None)
+    admission = admit(start, job.rungs, low_water=low_water, refusals={})
     if isinstance(admission, Refused):
         return admission
     files = await compactor.known_files(start.details)
     mode = admission.rungs[0]
+    brief = Brief(instructions=job.instructions)
     text = summary = ""
     match mode:
         case "worker":
-            task = worker_task(start, files, job.instructions)
+            task = worker_task(start, files, brief)
             parts = compactor.parts(Spent())
             text = await trio.to_thread.run_sync(first_message, task, parts)
-        case "mechanical":
+        case "summarize" | "remote":
+            text = first_prompt(start, brief, _sizes(settings))
+        case "native" | "mechanical":
             cap = settings.worker.summary_cap
             summary = await summary_without_model(start, compactor, cap=cap)
     budgets = settings.worker
@@ -157,11 +184,9 @@ async def plan(
         mode=mode,
         tokens=job.tokens,
         overhead=start.overhead,
-        items=len(start.window.shown),
-        cut=start.cut,
-        directives=start.directives,
-        directive_tokens=start.directive_tokens,
-        files=files,
+        start=start,
+        turn_prefix_tokens=sum(await compactor.sizes(start.turn_prefix)),
+        files=files if mode not in BY_CALLS else (),
         budgets=budgets,
         input=text,
         input_tokens=compactor.count(text),
@@ -169,3 +194,18 @@ async def plan(
         most_after=start.floor + files_most + budgets.summary_cap,
         low_water=low_water,
     )
+
+
+def first_prompt(start: Ground, brief: Brief, sizes: Sizes) -> str:
+    """Return the message that the first call of "summarize" or "remote" would have.
+
+    Where the record does not fit, it gets the first part of it.
+    """
+    kind: Kind = "history" if start.history else "turn_prefix"
+    items = start.history or start.turn_prefix
+    previous = start.previous_summary if kind == "history" else ""
+    return part_prompt(kind, conversation(items), previous, brief, sizes)
+
+
+def _sizes(settings: Settings) -> Sizes:
+    return Sizes(settings.worker.summary_target, settings.worker.summary_cap)

@@ -7,16 +7,21 @@ from pod.compaction.prune import PruneLimits
 from pod.entries import Mode
 from worker.compact.task import Budgets
 
+BY_CALLS: frozenset[Mode] = frozenset({"summarize", "remote"})
+"""The modes that write a summary in single calls, after the second seed's rules."""
+
 
 class Settings(Struct, frozen=True):
     """The manifest's [compaction] and [prune], as the compactor uses them.
 
     Tokens unless it says otherwise. *order* are the rungs that are tried, best
     first; *cooldown* is in seconds. *prune* None leaves tool output alone.
+    *keep_recent_tokens* takes the place of *retained_tokens* where the rung is
+    one of BY_CALLS; *seconds* is the time these and "native" have in all.
     """
 
     enabled: bool = True
-    order: tuple[Mode, ...] = ("worker", "mechanical")
+    order: tuple[Mode, ...] = ("worker", "summarize", "mechanical")
     retained_tokens: int = 8_000
     directive_budget: int = 4_000
     min_gain: float = 0.1
@@ -25,6 +30,11 @@ class Settings(Struct, frozen=True):
     cooldown: float = 600.0
     worker: Budgets = Budgets()
     prune: PruneLimits | None = PruneLimits()
+    keep_recent_tokens: int = 20_000
+    reserve_tokens: int = 16_384
+    seconds: float = 300.0
+    short_summary: bool = False
+    remote_endpoint: str | None = None
 
     def within(self, room: int) -> "Settings":
         """Return the settings with smaller budgets, where all of them exceed *room*.

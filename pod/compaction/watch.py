@@ -1,6 +1,7 @@
 """Watches how full the context is, and has room made when a limit is passed."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from pod.compaction.admission import Refused
 from pod.compaction.compactor import Compactor
@@ -19,7 +20,7 @@ from pod.compaction.plan import Plan, plan
 from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
-from pod.entries import Compaction, Mode, Reason
+from pod.entries import Compaction, CompactionFailed, Mode, Reason
 from pod.exits import Exit
 from worker import endings
 from worker.client import Failure
@@ -51,6 +52,7 @@ class ContextWatch:
         self._compactor = compactor
         self._session = compactor.session
         self.occupancy = compactor.occupancy
+        self.maintenance = compactor.maintenance
         self._settings = compactor.settings
         self._derive = derive
         self._window = window
@@ -77,27 +79,86 @@ class ContextWatch:
         of it could be sent.
         """
         limits = self.thresholds
+        self._recoveries, self._responses = 0, -1
         if not self._settings.enabled:
             return
-        breaker = self._session.breaker
-        if is_new_input and breaker.opened_at is not None:
-            self._session.append(breaker.half_opened().as_entry())
+        if is_new_input:
+            self._half_open()
         if limits is None:  # an overflow may still ask a compact worker
             return
         over = await self.occupancy.over(self._session.items, limits.post_run)
         if over is None:
             return
-        is_forced = is_switch and over > limits.turn
+        if is_switch and over > limits.turn:
+            job = self._switch_job(over, limits, goes_on=True)
+            self._warn_of(await self._compact(job, spent))
+        else:
+            await self._early(over, limits, spent)
+
+    async def after_run(self, spent: Spent) -> Outcome | None:
+        """Compact what a run has left above the early limit; None where it has not.
+
+        A failure is a warning, as before a run.
+        """
+        limits = self.thresholds
+        if not self._settings.enabled or limits is None:
+            return None
+        over = await self.occupancy.over(self._session.items, limits.post_run)
+        return None if over is None else await self._early(over, limits, spent)
+
+    async def before_switch(self, spent: Spent) -> Outcome | None:
+        """Compact what would be above this watch's late limit; None where it is not.
+
+        This is the watch of the model that comes next: its figures and limits,
+        while the model before it is asked (see open_watch).
+        """
+        limits = self.thresholds
+        if not self._settings.enabled or limits is None:
+            return None
+        over = await self.occupancy.over(self._session.items, limits.turn)
+        if over is None:
+            return None
+        return await self._compact(self._switch_job(over, limits, goes_on=False), spent)
+
+    @property
+    def failed(self) -> CompactionFailed | None:
+        """How the latest compaction ended, where that came to nothing."""
+        return self._compactor.failed
+
+    def abort(self) -> bool:
+        """Abort the compaction that is under way; whether there was one."""
+        return self._compactor.abort()
+
+    async def _early(self, over: int, limits: Thresholds, spent: Spent) -> Outcome:
         job = Job(
-            reason="model_switch" if is_forced else "post_run",
-            rungs=self._settings.order if is_forced else self._settings.order[:1],
+            reason="post_run",
+            rungs=self._settings.order[:1],
             tokens=over,
-            limit=limits.turn if is_forced else limits.post_run,
-            goes_on=is_forced,
+            limit=limits.post_run,
         )
         outcome = await self._compact(job, spent)
+        self._warn_of(outcome)
+        return outcome
+
+    def _warn_of(self, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
             self._compactor.tell(Warning(message=outcome.entry.message))
+
+    def _switch_job(self, over: int, limits: Thresholds, *, goes_on: bool) -> Job:
+        return Job(
+            reason="model_switch",
+            rungs=self._settings.order,
+            tokens=over,
+            limit=limits.turn,
+            goes_on=goes_on,
+        )
+
+    def _half_open(self) -> None:
+        """Let whoever is left alone be asked once more: there is new input."""
+        breakers = self._session.breakers.values()
+        opened = [one.half_opened().as_entry() for one in breakers if one.opened_at]
+        if opened:
+            self._session.append(*opened)
 
     async def make_room(self, tokens: int, spent: Spent) -> Verdict | None:
         """Compact before a request of *tokens*; what ends the run where that fails."""
@@ -147,7 +208,7 @@ class ContextWatch:
         self, spent: Spent, *, instructions: str, mode: Mode | None
     ) -> Outcome:
         """Compact because a person, or a program, asks for it."""
-        return await self._compact(await self._manual(instructions, mode), spent)
+        return await self._compact(partial(self._manual, instructions, mode), spent)
 
     async def plan(
         self, *, instructions: str, mode: Mode | None
@@ -164,7 +225,9 @@ class ContextWatch:
             instructions=instructions,
         )
 
-    async def _compact(self, job: Job, spent: Spent) -> Outcome:
+    async def _compact(
+        self, job: Job | Callable[[], Awaitable[Job]], spent: Spent
+    ) -> Outcome:
         return await self._compactor.compact(
             job, thresholds=self.thresholds, spent=spent
         )

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.entries import FileDetails
+from pod.hooks.payloads import PostToolCall
 
 MOST_BYTES = 1 << 20
 """Bytes of JSON in one answer; a longer one is a failure."""
@@ -30,6 +31,10 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Whether no further hook is asked."""
         return False
 
+    def signed(self, hook: str) -> Self:
+        """Return it with a message, where it needs one and has none."""
+        return self
+
     def with_later(self, later: Self) -> Self:
         """Return this answer with what *later* sets laid over it.
 
@@ -45,6 +50,17 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 is_list = isinstance(after, tuple)
                 changes[name] = (*before, *after) if is_list else after
         return replace(self, **changes)
+
+
+class Deciding(Answer, frozen=True, kw_only=True):
+    """An answer that can stop what it is about; *message* says why."""
+
+    message: str = ""
+
+    def signed(self, hook: str) -> Self:
+        if not self.is_final or self.message.strip():
+            return self
+        return replace(self, message=f"the hook {hook} says so, and not why")
 
 
 class HookCompaction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -69,11 +85,10 @@ class HookSummary(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     details: FileDetails | None = None
 
 
-class BeforeCompactAnswer(Answer, frozen=True, kw_only=True):
+class BeforeCompactAnswer(Deciding, frozen=True, kw_only=True):
     """*cancel* begins no compaction, *message* says why; or a whole *compaction*."""
 
     cancel: bool = False
-    message: str = ""
     compaction: HookCompaction | None = None
 
     @property
@@ -93,7 +108,7 @@ class CompactingAnswer(Answer, frozen=True, kw_only=True):
     preserve_data: str = ""
 
 
-class BeforeTreeAnswer(Answer, frozen=True, kw_only=True):
+class BeforeTreeAnswer(Deciding, frozen=True, kw_only=True):
     """*cancel* stays where it is, *message* says why.
 
     *summary* is used only where one was asked for; *instructions*,
@@ -101,7 +116,6 @@ class BeforeTreeAnswer(Answer, frozen=True, kw_only=True):
     """
 
     cancel: bool = False
-    message: str = ""
     summary: HookSummary | None = None
     instructions: str | None = None
     replace_instructions: bool | None = None
@@ -112,14 +126,13 @@ class BeforeTreeAnswer(Answer, frozen=True, kw_only=True):
         return self.cancel
 
 
-class PreLlmRequestAnswer(Answer, frozen=True, kw_only=True):
+class PreLlmRequestAnswer(Deciding, frozen=True, kw_only=True):
     """*context* are texts for the model, logged before the request is made.
 
     *stop* ends the run before it, *message* says why.
     """
 
     stop: bool = False
-    message: str = ""
     context: tuple[str, ...] = ()
 
     @property
@@ -127,7 +140,7 @@ class PreLlmRequestAnswer(Answer, frozen=True, kw_only=True):
         return self.stop
 
 
-class PreToolCallAnswer(Answer, frozen=True, kw_only=True):
+class PreToolCallAnswer(Deciding, frozen=True, kw_only=True):
     """*deny* answers the call with an error, whose text for the model is *message*.
 
     *stop* ends the run, too; *message* says why.
@@ -135,21 +148,19 @@ class PreToolCallAnswer(Answer, frozen=True, kw_only=True):
 
     deny: bool = False
     stop: bool = False
-    message: str = ""
 
     @property
     def is_final(self) -> bool:
         return self.deny or self.stop
 
 
-class PostToolCallAnswer(Answer, frozen=True, kw_only=True):
+class PostToolCallAnswer(Deciding, frozen=True, kw_only=True):
     """*summary* and *content* take the place of the result's, *context* is added to it.
 
-    *stop* ends the run once the results are in the log, *message* says why.
+    Images go with the content they came with. *stop* ends the run once the results are in the log, *message* says why.
     """
 
     stop: bool = False
-    message: str = ""
     summary: str | None = None
     content: str | None = None
     context: tuple[str, ...] = ()
@@ -157,6 +168,33 @@ class PostToolCallAnswer(Answer, frozen=True, kw_only=True):
     @property
     def is_final(self) -> bool:
         return self.stop
+
+
+class Looked(Struct, frozen=True):
+    """What hooks made of a result. *stop* ends the run and says why."""
+
+    summary: str
+    content: str | None
+    images: int
+    stop: str | None = None
+
+
+def changed(seen: PostToolCall, said: PostToolCallAnswer) -> PostToolCall:
+    """Return the result as *said* leaves it: what the next hook sees."""
+    summary = seen.summary if said.summary is None else said.summary
+    content, images = seen.content, seen.images
+    if said.content is not None:
+        content, images = said.content, 0
+    if said.context:
+        shown = summary if content is None else content
+        content = "\n".join([shown, *said.context])
+    return replace(seen, summary=summary, content=content, images=images)
+
+
+def withheld(tool: str, why: str) -> PostToolCallAnswer:
+    """Return the answer that keeps nothing of a result of *tool*, and stops."""
+    text = f"{tool} has run, but its result is withheld: {why}. What it did stays done."
+    return PostToolCallAnswer(stop=True, message=why, summary=text, content=text)
 
 
 class Nothing(Answer, frozen=True, kw_only=True):
@@ -172,35 +210,29 @@ def parse(said: object, kind: type[A]) -> A:
     *said* is JSON in bytes or what a Python function returned. Nothing at all,
     None and ``{}`` are the answer that changes nothing. Raises Garbage.
     """
+    json = _as_json(said)
+    if json.strip() in {b"", b"null"}:
+        return kind()
     try:
-        match said:
-            case None:
-                return kind()
-            case bytes():
-                return _of_json(said, kind)
-            case _ if isinstance(said, kind):
-                return msgspec.convert(msgspec.to_builtins(said), kind)
-            case _:
-                return _of_json(msgspec.json.encode(said), kind)
+        answer = msgspec.json.decode(json, type=kind)
+        for text in _kept_data(answer):
+            msgspec.json.decode(text)
     except msgspec.ValidationError as error:
         raise Garbage(f"its answer cannot be used: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Garbage(f"its answer is no JSON: {error}") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise Garbage(
-            f"it returned {type(said).__name__}, which is no answer: {error}"
-        ) from None
-
-
-def _of_json(said: bytes, kind: type[A]) -> A:
-    if len(said) > MOST_BYTES:
-        raise Garbage(f"its answer is longer than {MOST_BYTES:,} bytes")
-    if not said.strip():
-        return kind()
-    answer = msgspec.json.decode(said, type=kind)
-    for text in _kept_data(answer):
-        msgspec.json.decode(text)
     return answer
+
+
+def _as_json(said: object) -> bytes:
+    try:
+        json = said if isinstance(said, bytes) else msgspec.json.encode(said)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        kind = type(said).__name__
+        raise Garbage(f"it returned {kind}, which is no answer: {error}") from None
+    if len(json) > MOST_BYTES:
+        raise Garbage(f"its answer is longer than {MOST_BYTES:,} bytes")
+    return json
 
 
 def _kept_data(answer: Answer) -> list[str]:

@@ -5,8 +5,8 @@ happened without it happens. Two exceptions fail closed: pre_tool_call, since a
 call that nobody judged is not run, and hooks with ``on_failure = "block"``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import trio
 from msgspec import Struct
@@ -18,11 +18,23 @@ from pod.hooks.answers import (
     BeforeTreeAnswer,
     CompactingAnswer,
     Garbage,
+    Looked,
     Nothing,
     PostToolCallAnswer,
     PreLlmRequestAnswer,
     PreToolCallAnswer,
+    changed,
     parse,
+    withheld,
+)
+from pod.hooks.hook import (
+    NAME_CHARACTERS,
+    TIMEOUT,
+    Hook,
+    HookError,
+    OnFailure,
+    on_failure_problem,
+    tools_problem,
 )
 from pod.hooks.payloads import (
     AnyPayload,
@@ -38,38 +50,11 @@ from pod.hooks.payloads import (
     RunEnded,
     event_of,
 )
+from tools.text import short_line
+from worker.cancelled import parted
 from worker.crash import crash_text
 
-TIMEOUT = 60.0
-"""Seconds a hook may take, where it says nothing else."""
-
-OnFailure = Literal["continue", "block"]
-"""What a hook that failed means for what it was asked about."""
-
-
-class HookError(Exception):
-    """A hook could not answer; the message says why, for a person."""
-
-
-class Hook(Struct, frozen=True):
-    """One hook.
-
-    *name* is what people know it by. *ask* gives its answer, unparsed: see
-    ``answers.parse``; it may raise anything. *timeout* is in seconds. With
-    *tools* it is called for these tools alone.
-    """
-
-    event: HookEvent
-    name: str
-    ask: Callable[[AnyPayload], Awaitable[object]]
-    timeout: float = TIMEOUT
-    on_failure: OnFailure = "continue"
-    tools: tuple[str, ...] = ()
-
-    @property
-    def blocks(self) -> bool:
-        """Whether its failure stops what it was asked about."""
-        return self.on_failure == "block" or self.event == "pre_tool_call"
+__all__ = ["Hook", "HookError", "Hooks"]
 
 
 class Missed(Struct, frozen=True):
@@ -102,6 +87,40 @@ class Hooks:
     def append(self, hook: Hook) -> None:
         """Add *hook* behind those of its event."""
         self._hooks[hook.event] = (*self._hooks.get(hook.event, ()), hook)
+
+    def add(
+        self,
+        event: HookEvent,
+        function: Callable[..., object],
+        *,
+        timeout: float = TIMEOUT,
+        on_failure: OnFailure | None = None,
+        tools: Sequence[str] = (),
+    ) -> None:
+        """Have *function*, async (trio) or not, called at *event*.
+
+        It gets the event's payload and returns its answer: the struct, a mapping,
+        or None. Raises ValueError for what *event* does not take.
+        """
+        from pod.hooks.python import ask_function
+
+        for problem in (
+            on_failure_problem(event, on_failure),
+            tools_problem(event, tools),
+        ):
+            if problem is not None:
+                raise ValueError(problem)
+        name = getattr(function, "__qualname__", None) or repr(function)
+        self.append(
+            Hook(
+                event=event,
+                name=short_line(name, NAME_CHARACTERS),
+                ask=ask_function(function),
+                timeout=timeout,
+                on_failure=on_failure,
+                tools=tuple(tools),
+            )
+        )
 
     def has(self, event: HookEvent) -> bool:
         """Whether anybody is to be asked at *event*."""
@@ -158,14 +177,29 @@ class Hooks:
             tool=payload.name,
         )
 
-    async def post_tool_call(self, payload: PostToolCall) -> PostToolCallAnswer:
-        """Ask what becomes of a result. A hook that blocks and fails stops the run."""
-        return await self._ask(
-            payload,
-            PostToolCallAnswer,
-            blocked=lambda why: PostToolCallAnswer(stop=True, message=why),
-            tool=payload.name,
-        )
+    async def post_tool_call(self, payload: PostToolCall) -> Looked:
+        """Have a result looked at; each hook sees what those before it made of it.
+
+        One that stops the run does not keep the others from looking: they may
+        have something to take out. A hook that blocks and fails stops the run
+        and withholds the result.
+        """
+        seen, stop = payload, None
+        for hook in self._of(payload, payload.name):
+            said = await self._answer(hook, seen, PostToolCallAnswer)
+            if isinstance(said, Missed):
+                if not hook.blocks:
+                    continue
+                said = withheld(payload.name, said.message)
+            seen = changed(seen, said)
+            if said.stop and stop is None:
+                stop = said.message
+        return Looked(seen.summary, seen.content, seen.images, stop)
+
+    def withholds(self, tool: str) -> bool:
+        """Whether no result of *tool* is kept that its hooks have not seen."""
+        hooks = self._hooks.get("post_tool_call", ())
+        return any(hook.blocks for hook in hooks if hook.concerns(tool))
 
     async def run_end(self, payload: RunEnded) -> None:
         """Tell that a run is over."""
@@ -180,9 +214,7 @@ class Hooks:
         tool: str | None = None,
     ) -> A:
         answer = kind()
-        for hook in self._hooks.get(event_of(payload), ()):
-            if tool is not None and hook.tools and tool not in hook.tools:
-                continue
+        for hook in self._of(payload, tool):
             said = await self._answer(hook, payload, kind)
             if isinstance(said, Missed):
                 if hook.blocks and blocked is not None:
@@ -193,17 +225,24 @@ class Hooks:
                 break
         return answer
 
+    def _of(self, payload: AnyPayload, tool: str | None) -> Iterator[Hook]:
+        hooks = self._hooks.get(event_of(payload), ())
+        return (hook for hook in hooks if tool is None or hook.concerns(tool))
+
     async def _answer(
         self, hook: Hook, payload: AnyPayload, kind: type[A]
     ) -> A | Missed:
         """Ask one hook; what goes wrong is told and returned."""
         try:
             with trio.move_on_after(hook.timeout):
-                return parse(await hook.ask(payload), kind)
+                return parse(await hook.ask(payload), kind).signed(hook.name)
             why = f"no answer within {hook.timeout:g} seconds"
         except (HookError, Garbage) as error:
             why = str(error)
-        except Exception as error:  # noqa: BLE001  a hook may raise anything
-            why = crash_text(error)
+        except BaseException as error:  # a hook may raise anything, SystemExit too
+            stops, crash = parted(error)
+            if stops is not None or crash is None:
+                raise
+            why = crash_text(crash)
         self._tell(HookFailed(event=hook.event, hook=hook.name, message=why))
         return Missed(f"the hook {hook.name} failed: {why}")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from pod.entries import Compaction, Entry, FileDetails, Mode, Reason, RunEnd
+from pod.entries import BranchSummary, Compaction, FileDetails, Mode, Reason, RunEnd
 from worker.items import Item
 
 HookEvent = Literal[
@@ -114,24 +114,24 @@ class Navigated(Payload, frozen=True, tag="session_tree", kw_only=True):
 
     old_leaf: str | None
     new_leaf: str | None
-    entry: Entry | None
+    entry: BranchSummary | None
     from_hook: bool
 
 
 class PreLlmRequest(Payload, frozen=True, tag="pre_llm_request", kw_only=True):
     """A request is about to be built: figures, not what is in it.
 
-    *request* is its number in the run, from 1. *items* counts the items of the
-    context; *tokens* is what they are estimated at, None where too little is
-    known to need an estimate. The thresholds and the *window* are in tokens,
-    None where unknown or where nothing is compacted by itself.
+    *request* is its number in the run, from 1; the same request built anew, after
+    a compaction say, is not asked about again. *items* counts the items of the
+    context, *tokens* is what a request with them is estimated at. The thresholds
+    and the *window* are in tokens, None where they are not known.
     """
 
     run: str
     model: str
     request: int
     items: int
-    tokens: int | None
+    tokens: int
     post_run_threshold: int | None
     turn_threshold: int | None
     window: int | None
@@ -140,10 +140,11 @@ class PreLlmRequest(Payload, frozen=True, tag="pre_llm_request", kw_only=True):
 class PreToolCall(Payload, frozen=True, tag="pre_tool_call", kw_only=True):
     """A tool is about to run. *arguments* is the JSON object the model gave.
 
-    *compact_worker* tells that a compact worker makes the call, and not the Pod.
+    *compact_worker* tells that a compact worker makes the call, and not the Pod;
+    then *run* may be None.
     """
 
-    run: str
+    run: str | None
     name: str
     call_id: str
     arguments: Raw
@@ -157,7 +158,7 @@ class PostToolCall(Payload, frozen=True, tag="post_tool_call", kw_only=True):
     within the limits of one output; *images* is how many come with it.
     """
 
-    run: str
+    run: str | None
     name: str
     call_id: str
     arguments: Raw

@@ -150,6 +150,7 @@ def test_every_field_that_refers_is_listed() -> None:
         "attempts",
         "tool",
         "rule",
+        *("texts", "returned"),
     }
 
     texts = {

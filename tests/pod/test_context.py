@@ -2,7 +2,7 @@ from random import Random
 
 from hypothesis import given, settings, strategies as st
 
-from pod.context import State, context, pending_inputs, state
+from pod.context import State, context, state
 from pod.entries import (
     Custom,
     CustomMessage,
@@ -50,17 +50,6 @@ def test_reading_a_log_again_gives_the_same_items(seed: int) -> None:
         again = Tree(scan([written(path)]).entries)
 
         assert context(again.path(leaf)) == context(path)
-
-
-def test_inputs_wait_until_they_are_delivered() -> None:
-    path = chain(
-        InputEntry(input="i1", text="a"),
-        InputEntry(input="i2", text="b"),
-        InputEntry(input="i3", text="c"),
-        DeliveredEntry(inputs=("i1", "i3", "elsewhere")),
-    )
-
-    assert pending_inputs(path) == [path[1]]
 
 
 def test_the_state_is_that_of_the_last_changes() -> None:

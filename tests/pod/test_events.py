@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pod.codec import decode
 from pod.entries import (
     AutoRead,
+    BranchSummary,
     BreakerChange,
     Clip,
     DeliveredEntry,
@@ -16,7 +17,9 @@ from pod.entries import (
     InputEntry,
     ItemEntry,
     Known,
+    Leaf,
     ModelChange,
+    NavigationFailed,
     Notice,
     Permission,
     PromptChange,
@@ -30,14 +33,19 @@ from pod.entries import (
 )
 from pod.events import (
     PROTOCOL,
+    Closing,
     CompactDone,
     CompactFailed,
     CompactProgress,
     CompactSkipped,
     CompactStart,
+    Context,
+    Dropped,
     Event,
     HookFailed,
     Init,
+    NavigateStart,
+    Status,
     ToolInfo,
     line,
 )
@@ -112,6 +120,31 @@ GOLDEN_LIVE: list[tuple[Event, str]] = [
         HookFailed(event="run_end", hook="h", message="m"),
         '"hook_failed","event":"run_end","hook":"h","message":"m"}',
     ),
+    (
+        NavigateStart(
+            target="t", old_leaf="o", new_leaf=None, entries=3, summarize=True
+        ),
+        (
+            '"navigate_start","target":"t","old_leaf":"o","new_leaf":null,'
+            '"entries":3,"summarize":true}'
+        ),
+    ),
+    (
+        Context(
+            tokens=52_000,
+            estimate=None,
+            post_run_threshold=80_000,
+            turn_threshold=90_000,
+            window=200_000,
+        ),
+        (
+            '"context","tokens":52000,"estimate":null,"post_run_threshold":80000,'
+            '"turn_threshold":90000,"window":200000}'
+        ),
+    ),
+    (Status(state="paused"), '"status","state":"paused"}'),
+    (Closing(reason="shutdown"), '"closing","reason":"shutdown"}'),
+    (Dropped(message="slow"), '"dropped","message":"slow"}'),
     (
         RequestStart(request=1, model="m", items=2, max_tokens=3, estimate=None),
         (
@@ -189,8 +222,8 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
         RunEnd(outcome="finished", reason="done", exit_code=0, text="hi"),
         (
             f'"result"{IDS},"outcome":"finished","reason":"done","exit_code":0,'
-            '"text":"hi","interrupted":false,"message":"","requests":0,'
-            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"permission_denials":[]}'
+            '"interrupted":false,"message":"","text":"hi","requests":0,'
+            '"tool_calls":0,"tool_errors":0,"usage":{},"cost_usd":null,"seconds":0.0,"returned":[],"permission_denials":[]}'
         ),
     ),
     (
@@ -271,6 +304,31 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
     (
         Prune(entries=("e",), tokens=(9,), saved=5),
         f'"prune"{IDS},"entries":["e"],"tokens":[9],"saved":5}}',
+    ),
+    (Leaf(target=None), f'"leaf"{IDS},"target":null}}'),
+    (
+        BranchSummary(
+            from_id="f",
+            summary="s",
+            details=FileDetails(modified_files=("a",)),
+            summarised=4,
+            left_out=1,
+            model="m",
+            usage=Usage(input=5),
+            seconds=1.5,
+        ),
+        (
+            f'"branch_summary"{IDS},"from_id":"f","summary":"s",'
+            '"details":{"modified_files":["a"]},"summarised":4,"left_out":1,'
+            '"model":"m","usage":{"input":5},"seconds":1.5,"cost_usd":null}'
+        ),
+    ),
+    (
+        NavigationFailed(target="t", code="timeout", message="late", cost_usd=0.0),
+        (
+            f'"navigation_failed"{IDS},"target":"t","code":"timeout",'
+            '"message":"late","cost_usd":0.0}'
+        ),
     ),
     (Clip(entry="e", text="…"), f'"clip"{IDS},"entry":"e","text":"\\u2026"}}'),
 ]

@@ -9,6 +9,11 @@ Word = Annotated[str, Meta(description="a word")]
 Mixed = Annotated[Literal["b", "a"] | bool | None, Meta(examples=["a"])]
 
 
+class Pair(Struct):
+    a: int
+    b: int
+
+
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
@@ -21,7 +26,7 @@ Mixed = Annotated[Literal["b", "a"] | bool | None, Meta(examples=["a"])]
         (Literal["b", "a", "c"], '"b", "a" or "c"'),
         (Mixed, '"b" or "a" or true or false'),
         (tuple[Word, ...], "a list, each a word"),
-        (Struct, "a table"),
+        (Pair, "a table with a, b"),
     ],
 )
 def test_a_type_in_words(annotation: object, words: str) -> None:

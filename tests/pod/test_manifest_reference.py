@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 import tomli
+from msgspec import Struct
 from msgspec.structs import asdict, fields
 
 from pod.manifest import Manifest
-from pod.manifest_errors import tables_of
+from pod.manifest_errors import arrays_of, tables_of
 from pod.manifest_reference import example_manifest, manifest_page
 from pod.merge import merge
 
@@ -37,10 +38,14 @@ def test_every_key_of_the_example_has_its_default_or_an_example_and_a_comment() 
     found: dict[str, list[str]] = {}
     comment = table = ""
     for line in EXAMPLE.splitlines():
-        if header := re.fullmatch(r"\[(\w+)\]", line):
+        if header := re.fullmatch(r"#?\[+(\w+)\]+", line):
             table = header[1]
             found[table] = []
             assert comment
+        elif table in arrays_of(Manifest):
+            if key := re.match(r"#(\w+) = ", line):
+                assert comment, key[1]
+                found[table].append(key[1])
         elif key := re.match(r"(#?)(\w+) = ", line):
             default = getattr(getattr(Manifest(), table), key[2])
             assert comment, key[2]
@@ -50,14 +55,17 @@ def test_every_key_of_the_example_has_its_default_or_an_example_and_a_comment() 
 
     assert found == {
         name: list(struct.__struct_fields__)
-        for name, struct in tables_of(Manifest).items()
+        for name, struct in [
+            *tables_of(Manifest).items(),
+            *arrays_of(Manifest).items(),
+        ]
     }
 
 
 def test_each_line_of_the_example_that_is_commented_out_is_valid_and_no_default() -> (
     None
 ):
-    uncommented = re.sub(r"(?m)^#(\w+ = )", r"\1", EXAMPLE)
+    uncommented = re.sub(r"(?m)^#(\w+ = |\[\[)", r"\1", EXAMPLE)
 
     manifest = merge(uncommented.encode(), "manifest.example.toml", []).manifest
 
@@ -65,6 +73,8 @@ def test_each_line_of_the_example_that_is_commented_out_is_valid_and_no_default(
         table = asdict(getattr(manifest, name))
         for field in fields(struct):
             assert (table[field.name] == field.default) == (field.default is not None)
+    for name in arrays_of(Manifest):
+        assert len(getattr(manifest, name)) == 1
 
 
 def test_the_example_is_plain_toml() -> None:
@@ -73,11 +83,21 @@ def test_the_example_is_plain_toml() -> None:
 
 def test_the_page_has_a_row_for_every_key() -> None:
     rows = re.findall(
-        r"(?m)^## \[(\w+)\]|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
+        r"(?m)^## \[+([\w.]+)\]+|^\| `(\w+)` \| .+ \| .* \| .+\. \|$", manifest_page()
     )
 
     assert [table or key for table, key in rows] == [
         word
-        for name, struct in tables_of(Manifest).items()
+        for name, struct in all_tables().items()
         for word in (name, *struct.__struct_fields__)
     ]
+
+
+def all_tables() -> dict[str, type[Struct]]:
+    """Return every table by the name in its header, in the order of the page."""
+    tables: dict[str, type[Struct]] = {}
+    for name, struct in tables_of(Manifest).items():
+        tables[name] = struct
+        for key, items in arrays_of(struct).items():
+            tables[f"{name}.{key}"] = items
+    return tables | dict(arrays_of(Manifest))

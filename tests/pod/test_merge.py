@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from pod.manifest import Manifest
+from pod.manifest import HookTable, Manifest
 from pod.manifest_errors import ManifestError
 from pod.merge import Merged, Source, merge
 from pod.toml_positions import Position
@@ -134,3 +134,95 @@ def test_nesting_of_any_depth_gives_lines(depth: int) -> None:
         assert isinstance(loads_or_says_why(raw), list)
     tables = "model = " + "{a = " * depth + "1" + "}" * depth
     assert isinstance(loads_or_says_why(tables.encode()), list)
+
+
+HOOKS = b"""\
+[[hooks]]
+event = "run_end"
+command = ["a", "b"]
+
+[[hooks]]
+python = "h.py:f"
+event = "pre_tool_call"
+"""
+
+
+def test_hooks_come_in_the_order_of_the_file_and_each_value_has_its_place() -> None:
+    merged = merge(HOOKS, "pod.toml", ["pod.name=n"])
+
+    assert merged.manifest.hooks == (
+        HookTable(event="run_end", command=("a", "b")),
+        HookTable(event="pre_tool_call", python="h.py:f"),
+    )
+    places = {key: s for key, s in merged.sources.items() if key.startswith("hooks")}
+    assert places == {
+        "hooks.0.event": Source("pod.toml", Position(2, 1)),
+        "hooks.0.command": Source("pod.toml", Position(3, 1)),
+        "hooks.0.python": Source(),
+        "hooks.0.timeout": Source(),
+        "hooks.0.on_failure": Source(),
+        "hooks.0.tools": Source(),
+        "hooks.1.event": Source("pod.toml", Position(7, 1)),
+        "hooks.1.command": Source(),
+        "hooks.1.python": Source("pod.toml", Position(6, 1)),
+        "hooks.1.timeout": Source(),
+        "hooks.1.on_failure": Source(),
+        "hooks.1.tools": Source(),
+    }
+
+
+def test_what_is_wrong_with_a_hook_is_told_with_its_place() -> None:
+    raw = b"""\
+[[hooks]]
+event = "run_ends"
+comand = ["a"]
+[[hooks]]
+tools = ["bash", ""]
+"""
+
+    events = (
+        '"session_before_compact", "session_compacting", "session_compact",'
+        ' "session_before_tree", "session_tree", "pre_llm_request", "pre_tool_call",'
+        ' "post_tool_call" or "run_end"'
+    )
+    assert refusal(raw, "hooks=[]", "hooks.0.event=run_end") == [
+        (
+            f'pod.toml:2:1: [[hooks]] event: "run_ends" is not allowed; it takes {events};'
+            ' did you mean "run_end"?'
+        ),
+        "pod.toml:3:1: [[hooks]] comand: unknown key; did you mean command?",
+        f"pod.toml:4:3: [[hooks]]: event is missing; it takes {events}",
+        (
+            'pod.toml:5:18: [[hooks]] tools[1]: "" is not allowed; it takes a text of one'
+            " line, not empty"
+        ),
+        "-c hooks=[]: [[hooks]] is an array of tables: write it into the manifest",
+        (
+            "-c hooks.0.event=run_end: [[hooks]] is an array of tables: write it into the"
+            " manifest"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (
+            b"[hooks]\nevent = 'run_end'",
+            (
+                "pod.toml:1:2: [hooks]: a table is no array of tables; write [[hooks]] and"
+                " the keys of one below it, once for each"
+            ),
+        ),
+        (
+            b"hooks = [1]",
+            (
+                "pod.toml:1:10: [[hooks]]: 1 is no table; write [[hooks]] and its keys"
+                " below it"
+            ),
+        ),
+        (b"[[hook]]", "pod.toml:1:3: [hook]: unknown table; did you mean [[hooks]]?"),
+    ],
+)
+def test_hooks_that_are_no_array_of_tables_are_refused(raw: bytes, line: str) -> None:
+    assert refusal(raw) == [line]

@@ -1,6 +1,7 @@
 """A run: what it leaves in the log, and how every way out of it ends."""
 
 import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -8,9 +9,10 @@ from random import Random
 import pytest
 import trio
 
+from pod.closing import is_open
 from pod.compaction.opening import open_watch
 from pod.context import context
-from pod.disk import Disk
+from pod.disk import Disk, RealDisk
 from pod.entries import (
     FORMAT,
     AnyEntry,
@@ -25,10 +27,12 @@ from pod.entries import (
     UsageEntry,
 )
 from pod.exits import Exit
+from pod.log import read_log
 from pod.manifest import Manifest
-from pod.pod import Bounds, NothingToDo, Pod, is_open
+from pod.pod import Bounds, NothingToDo, Pod
 from pod.session import Session
 from tests.fakes import FakeTool, Heard, Step, StepClient, called, said
+from tests.instruments import CancelAt
 from tests.pod.faults import FaultyDisk, FillingDisk
 from tests.turns import MODEL, done, setup_for
 from tools.base import Call, Tool, ToolOutput
@@ -394,21 +398,6 @@ async def test_a_session_is_the_same_after_it_is_loaded_again(tmp_path: Path) ->
         assert again.recovered == ()
 
 
-class CancelAt(trio.abc.Instrument):
-    """Cancels a scope before the *number*-th step that any task makes."""
-
-    def __init__(self, scope: trio.CancelScope, number: int) -> None:
-        self._scope = scope
-        self._left = number
-        self.has_come = False
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self.has_come = True
-            self._scope.cancel()
-
-
 def check_story(entries: Sequence[AnyEntry]) -> None:
     """Hold a log to what is promised of every one."""
     items = context(entries)
@@ -593,3 +582,64 @@ async def test_what_a_run_says_at_its_end_is_what_was_told(tmp_path: Path) -> No
     assert "could not be synced" in case.heard.of(Warning)[-1].message or (
         "cannot sync" in case.heard.of(Warning)[-1].message
     )
+
+
+class OnceFailing(RealDisk):
+    """A disk that fails once, in the write that has *text* in it."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text: bytes | None = text
+
+    def write(self, fd: int, data: memoryview) -> int:
+        if self._text is not None and self._text in bytes(data):
+            self._text = None
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(fd, data)
+
+
+async def test_an_end_that_the_log_did_not_take_is_written_before_the_next_run(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.jsonl"
+    session = new_session(path, OnceFailing(b'"run_end"'))
+    case = Case([said("one")], [said("two")], session=session)
+
+    first = await case.pod.run("first")
+    second = await case.pod.run("second")
+    session.close()
+
+    entries = read_log(path).entries
+    starts = [entry.run for entry in entries if isinstance(entry, RunStart)]
+    ends = [entry.run for entry in entries if isinstance(entry, RunEnd)]
+    assert (first.reason, second.reason) == ("log_failed", "done")
+    assert ends == starts
+
+
+async def test_a_run_whose_start_found_no_room_has_a_start_before_its_end(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.jsonl"
+    session = new_session(path, OnceFailing(b'"run_start"'))
+    case = Case(session=session)
+
+    end = await case.pod.run("first")
+    session.close()
+
+    kinds = [type(entry) for entry in read_log(path).entries]
+    assert (end.reason, kinds) == ("log_failed", [RunStart, RunEnd])
+
+
+async def test_a_run_that_was_left_without_an_end_gets_one_on_opening(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.jsonl"
+    session = new_session(path, OnceFailing(b'"run_end"'))
+    await Case([said("one")], session=session).pod.run("first")
+    session.navigate(None)
+    session.close()
+
+    with Session.open(path) as opened:
+        (end,) = opened.recovered
+
+    assert isinstance(end, RunEnd)
+    assert (end.reason, end.interrupted) == ("crashed", False)

@@ -1,7 +1,18 @@
+from collections import defaultdict
+from typing import get_args
+
 import tomli
 from hypothesis import given, strategies as st
 
-from pod.manifest import Manifest, ModelTable, PermissionsTable, PromptTable, ToolsTable
+from pod.hooks.payloads import HookEvent
+from pod.manifest import (
+    HookTable,
+    Manifest,
+    ModelTable,
+    PermissionsTable,
+    PromptTable,
+    ToolsTable,
+)
 from pod.merge import Source, merge
 from pod.render_manifest import render
 from tests.pod.test_toml_text import texts
@@ -23,12 +34,22 @@ manifests = st.builds(
     permissions=st.builds(
         PermissionsTable, read_roots=st.lists(paths, max_size=2).map(tuple)
     ),
+    hooks=st.lists(
+        st.builds(
+            HookTable,
+            event=st.sampled_from(get_args(HookEvent)),
+            command=st.none() | st.lists(paths, min_size=1, max_size=2).map(tuple),
+            on_failure=st.sampled_from([None, "block"]),
+            tools=st.lists(lines, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 
 @given(manifests)
 def test_what_is_printed_loads_as_the_same_manifest(manifest: Manifest) -> None:
-    sources = merge(None, "", []).sources
+    sources: defaultdict[str, Source] = defaultdict(Source)
 
     text = render(manifest, sources)
 

@@ -3,6 +3,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+import pytest
 import tomli
 
 from pod.field_docs import field_docs
@@ -72,6 +73,8 @@ def keyword_fits(
             return value <= argument
         case "exclusiveMinimum", int(), int() | float():
             return value > argument
+        case "minItems", int(), list():
+            return len(value) >= argument
         case (
             "items"
             | "properties"
@@ -80,7 +83,8 @@ def keyword_fits(
             | "pattern"
             | "minimum"
             | "maximum"
-            | "exclusiveMinimum",
+            | "exclusiveMinimum"
+            | "minItems",
             _,
             _,
         ):
@@ -102,7 +106,7 @@ def test_the_example_fits_with_and_without_its_comments() -> None:
     example = example_manifest()
 
     assert accepts(tomli.loads(example))
-    assert accepts(tomli.loads(re.sub(r"(?m)^#(\w+ = )", r"\1", example)))
+    assert accepts(tomli.loads(re.sub(r"(?m)^#(\w+ = |\[\[)", r"\1", example)))
 
 
 def test_it_accepts_what_the_loader_accepts() -> None:
@@ -113,6 +117,27 @@ def test_it_accepts_what_the_loader_accepts() -> None:
         for value in PROBES:
             document: dict[str, object] = {table: {key: value}}
             assert accepts(document) == converts(document), document
+
+
+HOOKS: list[Json] = [
+    [],
+    [{"event": "run_end"}],
+    [{"event": "run_end", "command": ["a", "b"]}, {"event": "session_tree"}],
+    [{"event": "run_end", "command": []}],
+    [{"event": "run_end", "command": "a"}],
+    [{"event": "run_ends"}],
+    [{"event": "run_end", "python": "a.py:f", "timeout": 0}],
+    [{"event": "run_end", "on_failure": "stop"}],
+    [{"event": "run_end", "tools": [""]}],
+    [{"command": ["a"]}],
+    [1],
+    {"event": "run_end"},
+]
+
+
+@pytest.mark.parametrize("hooks", HOOKS)
+def test_of_hooks_too_it_accepts_what_the_loader_accepts(hooks: Json) -> None:
+    assert accepts({"hooks": hooks}) == converts({"hooks": hooks})
 
 
 def parts(value: Json) -> Iterator[Json]:

@@ -26,7 +26,7 @@ from pod.entries import (
     ToolStart,
     UsageEntry,
 )
-from pod.errors import DiskFull, LogFailed, SessionLocked
+from pod.errors import DiskFull, EntryNotFound, LogFailed, SessionLocked
 from pod.log import read_log
 from pod.session import Session
 from pod.tree import Tree
@@ -365,7 +365,7 @@ def test_names_must_be_of_something(path: Path) -> None:
         for wrong in (Label(target="zz", label="x"), Leaf(target="zz")):
             with pytest.raises(KeyError):
                 session.append(wrong)
-        with pytest.raises(KeyError):
+        with pytest.raises(EntryNotFound, match="Entry zz not found"):
             session.navigate("zz")
 
         assert session.leaf == entry.id

@@ -12,6 +12,7 @@ from pod.entries import (
     AnyEntry,
     Custom,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     Known,
@@ -193,6 +194,21 @@ def test_children_of_what_a_fork_leaves_out_keep_their_ancestors() -> None:
     forked = fork(log, "e4", lambda: next(new))
 
     assert texts(Tree(forked).path(Tree(forked).leaf)) == ["a", "b"]
+
+
+def test_an_input_waits_until_it_is_delivered_or_handed_back_on_whatever_branch() -> (
+    None
+):
+    path = chain(
+        InputEntry(input="i1", text="a"),
+        InputEntry(input="i2", text="b"),
+        InputEntry(input="i3", text="c"),
+        DeliveredEntry(inputs=("i1", "elsewhere")),
+        Leaf(target="e1"),
+        HandedBack(inputs=("i3",), texts=("c",)),
+    )
+
+    assert list(Tree(path).waiting.values()) == [path[1]]
 
 
 def test_an_input_that_was_delivered_behind_the_leaf_does_not_wait_in_a_fork() -> None:

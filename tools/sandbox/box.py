@@ -5,7 +5,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,15 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tools.launch import (
-    OutputPipe,
-    Started,
-    Supervisor,
-    limits,
-    popen,
-    under,
-)
+from tools.launch import Order, Started, Supervisor, limits, popen, under
 from tools.sandbox import git
 from tools.sandbox.bubblewrap import Private, arguments
 from tools.sandbox.filter import compile_filter, families
@@ -95,29 +89,22 @@ class OpenBox:
                 home, tmp = str(self._home), str(self._tmp)
                 return {**inherited, "HOME": home, "TMPDIR": tmp}
 
-    def start(
-        self,
-        argv: Sequence[str | bytes],
-        cwd: Path,
-        env: Mapping[str, str],
-        stamp: int | None,
-    ) -> Started:
-        """Start *argv*, held to the policy. Raises OSError."""
+    def start(self, order: Order) -> Started:
+        """Start a command, held to the policy. Raises OSError."""
         match self._box.tier:
             case "off":
-                limited = under(self._limits(stamp), argv, env)
-                return _started(limited, cwd, env)
+                return Started(popen(under(self._limits(order), order)))
             case "bwrap":
-                return self._in_bubblewrap(argv, env, stamp)
+                return self._in_bubblewrap(order)
             case "landlock":
-                limited = under(self._limits(stamp), argv, env)
-                return _in_thread(lambda: self._restricted(limited, cwd, env))
+                limited = under(self._limits(order), order)
+                return _in_thread(lambda: self._restricted(limited))
             case "seatbelt":
                 private = (str(self._home), str(self._tmp))
                 said = profile(self._box.policy, self._box.surroundings, private)
-                limited = under(self._limits(stamp), argv, env)
-                command = ["/usr/bin/sandbox-exec", "-p", said, *limited]
-                return _started(command, cwd, env)
+                limited = under(self._limits(order), order)
+                argv = ("/usr/bin/sandbox-exec", "-p", said, *limited.argv)
+                return Started(popen(replace(limited, argv=argv)))
 
     def ended(self) -> tuple[str, ...]:
         """Put right what a command must not leave behind; say what that was."""
@@ -129,49 +116,35 @@ class OpenBox:
             for path in self._pins.release()
         )
 
-    def _limits(self, stamp: int | None) -> str:
+    def _limits(self, order: Order) -> str:
         policy = self._box.policy
-        return limits(stamp, processes=policy.processes, memory=policy.memory)
+        return limits(order.stamp, processes=policy.processes, memory=policy.memory)
 
-    def _in_bubblewrap(
-        self, argv: Sequence[str | bytes], env: Mapping[str, str], stamp: int | None
-    ) -> Started:
-        policy = self._box.policy
-        processes = policy.processes
-        # In a user namespace of its own only the command's are counted.
-        if processes is None and os.geteuid() != 0:
-            processes = DEFAULT_PROCESSES
+    def _in_bubblewrap(self, order: Order) -> Started:
         said_by, status = os.pipe()
         held_by, control = os.pipe()
         filter_fd = _memory_file(self._filter())
         passed = (status, held_by, filter_fd)
-        shell = SHELL.format(
-            limits=limits(stamp, processes=processes, memory=policy.memory),
-            status=status,
-            control=held_by,
-            errors=max(passed) + 1,
-        )
-        pins = self._pins.take()
-        command = [
-            self._box.bwrap,
-            *arguments(
-                policy,
-                self._box.surroundings,
-                Private(str(self._tmp), str(self._home)),
-                pins,
-                seccomp=filter_fd,
+        command = replace(
+            order,
+            argv=(
+                self._box.bwrap,
+                *arguments(
+                    self._box.policy,
+                    self._box.surroundings,
+                    Private(str(self._tmp), str(self._home)),
+                    self._pins.take(),
+                    seccomp=filter_fd,
+                ),
+                *(_bash(order.env), "-c", self._shell(order, status, held_by), "bash"),
+                *order.argv,
             ),
-            *(_bash(env), "-c", shell, "bash", *argv),
-        ]
+            cwd=Path("/"),
+        )
         try:
-            with OutputPipe() as pipe:
-                # In a thread that stays: bubblewrap ends with the one that began it.
-                process = _popen_held(
-                    lambda: popen(
-                        command, cwd="/", env=env, output=pipe.write, pass_fds=passed
-                    )
-                )
-                return Started(process, pipe.keep(), Supervisor(said_by, control))
+            # In a thread that stays: bubblewrap ends with the one that began it.
+            process = _in_lasting_thread(lambda: popen(command, passed))
+            return Started(process, Supervisor(said_by, control))
         except BaseException:
             os.close(said_by)
             os.close(control)
@@ -181,22 +154,31 @@ class OpenBox:
             for fd in passed:
                 os.close(fd)
 
-    def _restricted(
-        self, argv: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]
-    ) -> Started:
-        """Restrict this thread, and start *argv* from it."""
+    def _shell(self, order: Order, status: int, control: int) -> str:
+        policy = self._box.policy
+        processes = policy.processes
+        # In a user namespace of its own only the command's are counted.
+        if processes is None and os.geteuid() != 0:
+            processes = DEFAULT_PROCESSES
+        return SHELL.format(
+            limits=limits(order.stamp, processes=processes, memory=policy.memory),
+            status=status,
+            control=control,
+            errors=max(status, control) + 1,
+        )
+
+    def _restricted(self, order: Order) -> Started:
+        """Restrict this thread, and start the command from it."""
         if self._machine is None:
             raise OSError("there is no filter for this kind of processor")
         network = self._box.policy.network == "host"
+        numbers, filter_ = self._machine.numbers, self._filter()
         with ruleset_of(self._granted, network=network) as ruleset:
-            filter_ = self._filter()
-            with OutputPipe() as pipe:
-                if os.geteuid() == 0:
-                    drop_capabilities(self._machine.numbers["capset"])
-                ruleset.restrict_thread()
-                filter_thread(self._machine.numbers["seccomp"], filter_)
-                process = popen(argv, cwd=cwd, env=env, output=pipe.write)
-                return Started(process, pipe.keep())
+            if os.geteuid() == 0:
+                drop_capabilities(numbers["capset"])
+            ruleset.restrict_thread()
+            filter_thread(numbers["seccomp"], filter_)
+            return Started(popen(order))
 
     def _filter(self) -> bytes:
         if self._machine is None:
@@ -262,12 +244,6 @@ def _bash(env: Mapping[str, str]) -> str:
     return found
 
 
-def _started(argv: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]) -> Started:
-    with OutputPipe() as pipe:
-        process = popen(argv, cwd=cwd, env=env, output=pipe.write)
-        return Started(process, pipe.keep())
-
-
 def _in_thread(act: Callable[[], Started]) -> Started:
     """Do *act* in a thread of its own, which ends with it."""
     done: list[Started] = []
@@ -287,7 +263,7 @@ def _in_thread(act: Callable[[], Started]) -> Started:
     return done[0]
 
 
-def _popen_held(
+def _in_lasting_thread(
     start: Callable[[], "subprocess.Popen[bytes]"],
 ) -> "subprocess.Popen[bytes]":
     """Start a process from a thread that lasts as long as the process."""

@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+import select
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools import landlock
-from tools.launch import Started
+from tools.launch import Order, Started
 from tools.sandbox.box import Box
 from tools.sandbox.policy import Mode, Network, Policy, Surroundings, Tier
 from tools.sandbox.surroundings import look
@@ -232,35 +233,42 @@ def _run_canary(tier: Tier, network: Network) -> str:
 
 
 def _said(box: Box, arguments: list[str]) -> str:
+    """Return what the canary says, up to its end; it says little."""
     bash = shutil.which("bash") or "bash"
-    env = {"PATH": os.environ.get("PATH", os.defpath)}
-    with box.open() as opened:
-        argv = [bash, "-c", CANARY, "canary", *arguments]
-        started = opened.start(
-            argv, Path(box.policy.cwd), opened.environment(env), None
+    with box.open() as opened, tempfile.TemporaryFile() as output:
+        env = opened.environment({"PATH": os.environ.get("PATH", os.defpath)})
+        order = Order(
+            argv=(bash, "-c", CANARY, "canary", *arguments),
+            cwd=Path(box.policy.cwd),
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output.fileno(),
+            stderr=output.fileno(),
         )
+        started = opened.start(order)
         try:
-            return _read(started)
+            _see_through(started)
         finally:
             started.process.kill()
             started.process.wait()
             opened.ended()
+        output.seek(0)
+        return output.read().decode(errors="replace").strip()
 
 
-def _read(started: Started) -> str:
-    """Read what a command says, up to its end; it says little."""
+def _see_through(started: Started) -> None:
     line = started.supervisor
-    try:
-        if line is not None:
-            status = b""
-            while not status.endswith(b"\n") and (said := os.read(line.status, 64)):
-                status += said
-            os.close(line.control)
-            os.close(line.status)
-        with os.fdopen(started.output, "rb") as output:
-            return output.read().decode(errors="replace").strip()
-    finally:
+    if line is None:
         started.process.wait(CANARY_SECONDS)
+        return
+    try:
+        said = b"?"
+        while said and not said.endswith(b"\n"):
+            ready, _, _ = select.select([line.status], [], [], CANARY_SECONDS)
+            said = os.read(line.status, 64) if ready else b""
+    finally:
+        os.close(line.control)
+        os.close(line.status)
 
 
 def surroundings_here(policy: Policy, path: str, home: str) -> Surroundings:

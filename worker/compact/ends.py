@@ -5,7 +5,7 @@ from msgspec import Struct
 from worker.client import TRANSIENT, Failure
 from worker.compact.summary import Judged
 from worker.compact.task import Budgets, Code
-from worker.endings import Blocked, Exhausted, Failed, Limited, Refused, Yielded
+from worker.endings import Blocked, Exhausted, Failed, Held, Limited, Refused, Yielded
 
 MOST_CUT_OFF = 3
 """Calls of write_summary that were cut off at the output limit before it ends:
@@ -43,7 +43,7 @@ def end_of_work(last: Judged | None) -> End:
 
 
 def end_of_turn(
-    ending: Limited | Exhausted | Refused | Failed | Yielded | Blocked,
+    ending: Limited | Exhausted | Refused | Failed | Yielded | Held | Blocked,
     budgets: Budgets,
     standing: Standing,
 ) -> End:
@@ -70,6 +70,8 @@ def end_of_turn(
             return End("input_limit", reached.message, counts=False)
         case Exhausted(message=message):
             return End("no_summary", message)
+        case Held():  # nobody asks a compact worker to halt
+            return End("no_summary", "it was halted", counts=False)
         case Refused(message):
             return End("no_summary", f"the model refused: {message}")
         case Blocked(message=message):  # nothing it could do better the next time

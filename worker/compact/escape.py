@@ -8,6 +8,7 @@ TAGS = (
     "conversation",
     "summary",
     "previous-summary",
+    "branch-summary",
     "user-directives",
     "user-message",
     "default-references",

@@ -12,9 +12,15 @@ from tests.command import POD, environment
 
 HEAVY = ("anthropic", "pydantic", "tiktoken", "toktok", "genai_prices", "httpx2")
 LIGHT = (("--help",), ("schema",), ("session", "list"))
+NEARLY = (
+    ("session", "tree", "x"),
+    ("session", "fork", "x"),
+    ("session", "goto", "x", "y"),
+)
+"""No session is there; what they load until they find out is what counts."""
 
 
-@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+@pytest.mark.parametrize("arguments", [*LIGHT, *NEARLY], ids=" ".join)
 def test_a_light_command_loads_nothing_heavy(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:

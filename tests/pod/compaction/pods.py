@@ -33,6 +33,7 @@ from worker.client import Client
 from worker.limits import Limits
 from worker.model import Model
 from worker.policy import Decide, Policy, Reply, Route, call, say
+from worker.retry import RetryPolicy
 from worker.scripted import ScriptedClient
 from worker.usage import Usage
 from worker.wire import Cache
@@ -40,6 +41,7 @@ from worker.wire import Cache
 WINDOW = 60_000
 MODEL = Model(provider="scripted", id="m", window=WINDOW, max_tokens=1_000)
 TABLE = CompactionTable(
+    order=("worker", "mechanical"),
     compact_threshold=20_000,
     retained_tokens=2_000,
     auto_read_budget=1_000,
@@ -113,6 +115,8 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008  frozen
+        open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
         self.path = path
         self.calls = 0
@@ -120,9 +124,7 @@ class FillingPod:
         self._size = size if callable(size) else lambda number: int(size)
         self.heard = Heard()
         self.told: list[Known] = []
-        self.session = (
-            Session.open(path) if path.exists() else Session.create(path, header())
-        )
+        self.session = (open_session or open_or_create)(path, header())
         self.session.on_entry = self.told.append
         policy = Route(
             {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
@@ -140,6 +142,7 @@ class FillingPod:
             setup,
             system=system,
             cache=cache,
+            retry=retry,
             counter=Quarter(),
             toolbox=replace(
                 setup.toolbox,
@@ -196,6 +199,10 @@ class FillingPod:
 
 Make = Callable[..., FillingPod]
 """Makes a Pod on the test's session, and lets go of the one before."""
+
+
+def open_or_create(path: Path, header: Header) -> Session:
+    return Session.open(path) if path.exists() else Session.create(path, header)
 
 
 def header() -> Header:

@@ -36,7 +36,8 @@ def admitted(
     low_water: int | None = 56_000,
     refusal: Refusal | None = None,
 ) -> Admission | Refused:
-    return admit(start, rungs, low_water=low_water, refusal=refusal)
+    refusals: dict[Mode, Refusal] = {"worker": refusal} if refusal else {}
+    return admit(start, rungs, low_water=low_water, refusals=refusals)
 
 
 def test_it_begins_with_all_rungs() -> None:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pod.context import context
 from pod.entries import CompactionFailed, ItemEntry
 from pod.session import Session
+from tests.instruments import CancelAt
 from tests.pod.compaction.pods import TABLE, FillingPod, header, unpaired
-from tests.pod.test_pod import CancelAt
 from tests.strategies import histories, modest
 from tests.worker.compact import policies
 from tests.worker.loopback.test_against_wire import (

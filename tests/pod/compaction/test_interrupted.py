@@ -13,8 +13,8 @@ from pod.entries import AnyEntry, Compaction, CompactionFailed, CompactionStart
 from pod.log import read_log
 from pod.session import Session
 from pod.view import problems_of_path
+from tests.instruments import CancelAt
 from tests.pod.compaction.pods import FillingPod, unpaired
-from tests.pod.test_pod import CancelAt
 from tests.strategies import modest
 from tests.worker.compact import policies
 from worker.history import faults

@@ -75,7 +75,7 @@ def test_the_turn_threshold_is_nine_eighths_of_the_compact_threshold(
 def test_the_defaults_are_those_of_the_table() -> None:
     assert settings_of(Manifest()) == Settings(
         enabled=True,
-        order=("worker", "mechanical"),
+        order=("worker", "summarize", "mechanical"),
         retained_tokens=8_000,
         directive_budget=4_000,
         min_gain=0.1,
@@ -92,6 +92,11 @@ def test_the_defaults_are_those_of_the_table() -> None:
             summary_cap=4_000,
         ),
         prune=PruneLimits(protect_tokens=40_000, min_savings=20_000),
+        keep_recent_tokens=20_000,
+        reserve_tokens=16_384,
+        seconds=300.0,
+        short_summary=False,
+        remote_endpoint=None,
     )
 
 

@@ -1,0 +1,1 @@
+"""The ways to make a summary; docs/compaction.md compares them."""

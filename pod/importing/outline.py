@@ -1,0 +1,127 @@
+"""What the planner needs to know of a record: all but its text."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pod.importing.files import paths_of
+from pod.importing.records import (
+    Answer,
+    Called,
+    Cleared,
+    Compacted,
+    Header,
+    Labelled,
+    Link,
+    Measured,
+    ModelSet,
+    Note,
+    Own,
+    Record,
+    Renamed,
+    Result,
+    Summarised,
+    Thought,
+    Told,
+    User,
+    Where,
+)
+
+Kind = Literal["link", "user", "answer", "result", "told", "compacted", "quiet"]
+"""*quiet* says nothing to the model, so that results behind it still belong to
+the answer before it; *told* does."""
+
+
+class Call(Struct, frozen=True, gc=False):
+    """A call of an answer: its id in the file, and the files its arguments name."""
+
+    id: str
+    name: str
+    paths: tuple[str, ...] = ()
+
+
+class Outline(Struct, frozen=True, gc=False):
+    """A record without its text; some hundred bytes.
+
+    *signed*: it has reasoning that the provider can verify; *blank*: a user
+    message without anything in it; *size* is the length of a result's text.
+    """
+
+    where: Where
+    kind: Kind
+    id: str
+    parent: str | None
+    follows: bool
+    side: bool
+    key: str = ""
+    calls: tuple[Call, ...] = ()
+    signed: bool = False
+    blank: bool = False
+    target: str = ""
+    size: int = 0
+    cleared: tuple[str, ...] = ()
+    is_own: bool = False
+
+
+def outline(record: Record, where: Where) -> Outline:
+    """Return what the planner needs of *record*, which stands at *where*."""
+
+    def made(
+        kind: Kind,
+        *,
+        key: str = "",
+        calls: tuple[Call, ...] = (),
+        signed: bool = False,
+        blank: bool = False,
+        target: str = "",
+        size: int = 0,
+        cleared: tuple[str, ...] = (),
+        is_own: bool = False,
+    ) -> Outline:
+        return Outline(
+            where,
+            kind,
+            record.id,
+            record.parent,
+            record.follows,
+            record.side,
+            key,
+            calls,
+            signed,
+            blank,
+            target,
+            size,
+            cleared,
+            is_own,
+        )
+
+    match record:
+        case Header() | Link():
+            return made("link")
+        case User(text=text, images=images):
+            return made("user", blank=not (text.strip() or images))
+        case Answer(key=key, parts=parts):
+            calls = tuple(
+                Call(part.call_id, part.name, paths_of(part.name, part.arguments))
+                for part in parts
+                if isinstance(part, Called)
+            )
+            signed = any(
+                isinstance(part, Thought) and bool(part.signature or part.redacted)
+                for part in parts
+            )
+            return made("answer", key=key, calls=calls, signed=signed)
+        case Result(call=call, text=text):
+            return made("result", target=call, size=len(text))
+        case Told() | Summarised():
+            return made("told")
+        case Compacted(first_kept=first):
+            return made("compacted", target=first)
+        case Cleared(calls=cleared):
+            return made("quiet", cleared=cleared)
+        case Labelled(target=target):
+            return made("quiet", target=target)
+        case Own():
+            return made("quiet", is_own=True)
+        case Note() | Measured() | ModelSet() | Renamed():
+            return made("quiet")

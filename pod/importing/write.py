@@ -1,0 +1,334 @@
+"""Writes a planned session: entries with ids, parents and numbers, in batches."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pod.codec import BadLine, decode, encode, rewrite
+from pod.entries import (
+    ASIDE,
+    AutoRead,
+    Clip,
+    Compaction,
+    CompactionStart,
+    Custom,
+    Directive,
+    FileDetails,
+    ItemEntry,
+    Known,
+    Label,
+    ModelChange,
+    Notice,
+    Prune,
+    Reason,
+    Receipt,
+    Reference,
+)
+from pod.importing.build import (
+    Images,
+    answer_entries,
+    details_of,
+    directives_of,
+    plain_entry,
+    result_entry,
+)
+from pod.importing.plan import Steps
+from pod.importing.records import (
+    Answer,
+    Cleared,
+    Compacted,
+    Labelled,
+    ModelSet,
+    Own,
+    Record,
+    Result,
+    Where,
+)
+from pod.importing.steps import AnswerStep, PlainStep, ResultStep
+from pod.importing.tally import Tally
+from pod.importing.times import moment
+from pod.importing.windows import Kept
+from worker.items import Reasoning
+
+NO_TARGET = "labels of records that are not in the file: left out"
+BAD_OWN = "entries of an export that cannot be taken back: left out"
+OWN_KINDS = frozenset(
+    {
+        "usage",
+        "run_start",
+        "run_end",
+        "input",
+        "delivered",
+        "tool_start",
+        "notice",
+        "prune",
+        "clip",
+        "compaction_start",
+        "compaction_failed",
+        "breaker",
+    }
+)
+"""Kinds that an export keeps whole and an import takes back: none of them puts
+words of its own before the model or changes what it may do."""
+
+CHARACTERS_A_TOKEN = 4
+"""For the number that stands in place of a result that was left out."""
+
+Load = Callable[[Where], Record]
+
+
+class _OwnCompaction(Struct, frozen=True):
+    """What of a compaction of Pod's own other agents have no place for."""
+
+    summary: str = ""
+    directives: tuple[Directive, ...] = ()
+    auto_read: tuple[AutoRead, ...] = ()
+    references: tuple[Reference, ...] = ()
+    details: FileDetails = FileDetails()
+    receipt: Receipt = Receipt()
+    dropped_reasoning: tuple[str, ...] = ()
+    compaction_id: str = ""
+
+
+class Writer:
+    """Gives the lines of the log behind its header, parents before children."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        kept: dict[int, Kept],
+        load: Load,
+        images: Images,
+        tally: Tally,
+        *,
+        now: str,
+    ) -> None:
+        self._steps = steps
+        self._kept = kept
+        self._load = load
+        self._images = images
+        self._tally = tally
+        self._at = now
+        self._seq = 0
+        self._firsts: list[str | None] = []
+        self._lasts: list[str | None] = []
+        """First and last entry of each step; children hang from the last."""
+        self._reasoning: dict[int, tuple[str, ...]] = {}
+        self._ids: dict[str, str] = {}
+        """Entries by the id they had in the file."""
+        self._results: dict[str, tuple[str, int]] = {}
+        """The newest result of each call: its entry, and about its tokens."""
+        self._models: list[str] = []
+        self._model_names: dict[str, str] = {}
+
+    def lines(self, origin: Notice, report: Callable[[], Custom]) -> Iterator[bytes]:
+        """Give the lines; *report* is asked at the end and becomes the leaf."""
+        yield self._line(origin, None)
+        for at, step in enumerate(self._steps.all):
+            parent = self._lasts[step.parent] if step.parent >= 0 else None
+            self._firsts.append(None)
+            self._lasts.append(parent)
+            self._models.append(self._models[step.parent] if step.parent >= 0 else "")
+            match step:
+                case AnswerStep():
+                    yield from self._answer(at, step)
+                case ResultStep():
+                    yield from self._result(at, step)
+                case PlainStep():
+                    yield from self._plain(at, step)
+        leaf = self._lasts[self._steps.leaf] if self._steps.leaf >= 0 else None
+        yield self._line(report(), leaf)
+
+    def _answer(self, at: int, step: AnswerStep) -> Iterator[bytes]:
+        records = [
+            record
+            for where in step.parts
+            if isinstance(record := self._load(where), Answer)
+        ]
+        self._time(records[0])
+        model = records[-1].model
+        if model and model != self._models[at]:
+            change = ModelChange(model=model, previous=self._models[at] or None)
+            yield self._put(at, change)
+            self._set_model(at, model)
+        reasoning: list[str] = []
+        for made in answer_entries(step, records, self._tally):
+            yield self._put(at, made.entry)
+            id = self._lasts[at]
+            assert id is not None
+            if made.was:
+                self._ids[made.was] = id
+            if isinstance(made.entry, ItemEntry) and isinstance(
+                made.entry.item, Reasoning
+            ):
+                reasoning.append(id)
+        if reasoning:
+            self._reasoning[at] = tuple(reasoning)
+        for record in records:
+            self._name(at, record)
+
+    def _result(self, at: int, step: ResultStep) -> Iterator[bytes]:
+        result: Result | None = None
+        if step.outline is not None:
+            record = self._load(step.outline.where)
+            self._time(record)
+            if isinstance(record, Result):
+                result = record
+        entry = result_entry(step.call_id, step.call, result, self._images, self._tally)
+        yield self._put(at, entry)
+        id = self._lasts[at]
+        assert id is not None
+        if step.call.id in self._steps.cleared:
+            size = step.outline.size if step.outline else 0
+            self._results[step.call.id] = id, size // CHARACTERS_A_TOKEN
+        if result is not None:
+            self._name(at, result, id=step.outline.id if step.outline else "")
+
+    def _plain(self, at: int, step: PlainStep) -> Iterator[bytes]:
+        record = self._load(step.outline.where)
+        self._time(record)
+        match record:
+            case Compacted():
+                yield from self._compaction(at, record)
+            case Cleared():
+                yield from self._cleared(at, record)
+            case Labelled():
+                yield from self._label(at, record)
+            case Own():
+                yield from self._own(at, record)
+            case ModelSet(model=model) if model == self._models[at]:
+                pass
+            case _:
+                entry = plain_entry(record, self._images, self._tally)
+                if isinstance(record, ModelSet):
+                    self._set_model(at, record.model)
+                if entry is not None:
+                    yield self._put(at, entry)
+        self._name(at, record, id=step.outline.id)
+
+    def _compaction(self, at: int, record: Compacted) -> Iterator[bytes]:
+        before = self._lasts[at]
+        kept = self._kept[at]
+        first = None if kept.first is None else self._firsts[kept.first]
+        dropped = [
+            id for answer in kept.dropped for id in self._reasoning.get(answer, ())
+        ]
+        own = _own_compaction(record.own)
+        reason: Reason = "manual" if record.is_manual else "mid_turn"
+        compaction_id = own.compaction_id if own else f"c{self._seq + 1:07x}"
+        if own is None:
+            start = CompactionStart(
+                compaction_id=compaction_id,
+                reason=reason,
+                mode="worker",
+                tokens_before=record.tokens_before,
+            )
+            yield self._put(at, start)
+        else:
+            dropped += [self._ids.get(id, id) for id in own.dropped_reasoning]
+        entry = Compaction(
+            compaction_id=compaction_id,
+            reason=reason,
+            mode="worker",
+            summary=own.summary if own else record.summary,
+            first_kept=first,
+            compacted_from=before or "",
+            tokens_before=record.tokens_before,
+            tokens_after=record.tokens_after,
+            directives=own.directives if own else directives_of(record),
+            auto_read=own.auto_read if own else (),
+            references=own.references if own else (),
+            details=own.details if own else details_of(record),
+            receipt=own.receipt if own else Receipt(),
+            short_summary=record.short_summary,
+            preserve_data=record.preserve_data,
+            from_hook=record.from_hook,
+            dropped_reasoning=tuple(dict.fromkeys(dropped)),
+        )
+        yield self._put(at, entry)
+
+    def _cleared(self, at: int, record: Cleared) -> Iterator[bytes]:
+        found = [self._results[call] for call in record.calls if call in self._results]
+        entry = Prune(
+            entries=tuple(id for id, _ in found),
+            tokens=tuple(tokens for _, tokens in found),
+            saved=record.saved,
+        )
+        yield self._put(at, entry)
+
+    def _label(self, at: int, record: Labelled) -> Iterator[bytes]:
+        step = self._steps.end_of(record.target)
+        target = None if step is None else self._lasts[step]
+        if target is None:
+            self._tally.lose(NO_TARGET)
+        else:
+            yield self._put(at, Label(target=target, label=record.label))
+
+    def _own(self, at: int, record: Own) -> Iterator[bytes]:
+        seq = self._seq + 1
+        id = f"{seq:08x}"
+        try:
+            line = rewrite(
+                record.json.encode(), self._ids, seq=seq, id=id, parent=self._lasts[at]
+            )
+            entry = decode(line)
+        except (BadLine, UnicodeEncodeError):
+            self._tally.lose(BAD_OWN)
+            return
+        tag = entry.__struct_config__.tag
+        if tag not in OWN_KINDS or (isinstance(entry, Clip) and not _is_text(entry)):
+            self._tally.lose(BAD_OWN)
+            return
+        self._seq = seq
+        self._took(at, id, is_aside=isinstance(entry, ASIDE))
+        yield line
+
+    def _put(self, at: int, entry: Known) -> bytes:
+        """Return the line of the next entry of a step."""
+        line = self._line(entry, self._lasts[at])
+        self._took(at, f"{self._seq:08x}", is_aside=isinstance(entry, ASIDE))
+        return line
+
+    def _took(self, at: int, id: str, *, is_aside: bool) -> None:
+        if is_aside:
+            return
+        if self._firsts[at] is None:
+            self._firsts[at] = id
+        self._lasts[at] = id
+
+    def _line(self, entry: Known, parent: str | None) -> bytes:
+        self._seq += 1
+        stamped = replace(
+            entry, seq=self._seq, id=f"{self._seq:08x}", parent=parent, at=self._at
+        )
+        return encode(stamped)
+
+    def _time(self, record: Record) -> None:
+        """Let what follows have the record's time; one without keeps the last."""
+        self._at = moment(record.at) or self._at
+
+    def _name(self, at: int, record: Record, *, id: str = "") -> None:
+        last = self._lasts[at]
+        id = id or record.id
+        if id and last is not None and self._steps.has_own:
+            self._ids[id] = last
+
+    def _set_model(self, at: int, model: str) -> None:
+        self._models[at] = self._model_names.setdefault(model, model)
+
+
+def _own_compaction(json: str) -> _OwnCompaction | None:
+    if not json:
+        return None
+    try:
+        found = msgspec.json.decode(json, type=_OwnCompaction)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return found if found.compaction_id else None
+
+
+def _is_text(clip: Clip) -> bool:
+    """Whether a clip could go in place of a call's arguments, too, or is plain text."""
+    return True

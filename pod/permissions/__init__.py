@@ -1,0 +1,1 @@
+"""Which tool calls may run: rules, what they are matched with, who is asked."""

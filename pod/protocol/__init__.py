@@ -1,0 +1,1 @@
+"""How other programs drive a Pod and listen to it: docs/protocol.md."""

@@ -1,0 +1,243 @@
+"""One call to a model, its retries, its deadline, and what it cost."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pytest
+import trio
+from msgspec.structs import replace
+
+from pod.branch_summary.summarizer import (
+    MAX_TOKENS,
+    UNKNOWN_WINDOW,
+    BranchSummarizer,
+)
+from pod.branch_summary.summary import Summarized
+from pod.entries import AnyEntry, FileDetails
+from pod.errors import NavigationMissed, NavigationRefused
+from prompts import load
+from tests.fakes import Heard, Step, StepClient, said as answer, thought
+from tests.makers import call, result, said, user
+from tests.pod.compaction.histories import path_of
+from tests.turns import MODEL, setup_for
+from worker.api import Request, Text
+from worker.client import Failure, TextDelta
+from worker.events import Retry
+from worker.items import FromModel
+from worker.limits import Spent
+from worker.loop import Setup
+from worker.model import Model
+from worker.retry import RetryPolicy
+from worker.usage import Usage
+
+BRANCH = path_of(
+    user("Fix the parser."),
+    call("1", name="edit_file", arguments='{"path":"parser.py"}'),
+    result("1"),
+    said("Fixed."),
+)
+OVERFLOW = Failure("overflow", "prompt is too long")
+BUSY = Failure("overloaded", "busy", usage=Usage(input=7))
+
+
+def setup_of(client: StepClient, model: Model = MODEL) -> Setup:
+    setup = setup_for(client, [], model=model)
+    return replace(setup, retry=RetryPolicy(base=0.001, cap=60.0))
+
+
+def prompt_of(request: Request) -> str:
+    [message] = request.messages
+    return "".join(block.text for block in message.content if isinstance(block, Text))
+
+
+async def summarize(
+    client: StepClient,
+    branch: Sequence[AnyEntry] = BRANCH,
+    *,
+    model: Model = MODEL,
+    heard: Heard | None = None,
+    spent: Spent | None = None,
+    instructions: str = "",
+    replace_instructions: bool = False,
+    reserve_tokens: int = 16_384,
+    seconds: float = 300.0,
+) -> Summarized:
+    summarizer = BranchSummarizer(
+        setup_of(client, model),
+        listen=heard or Heard(),
+        spent=spent,
+        reserve_tokens=reserve_tokens,
+        seconds=seconds,
+    )
+    return await summarizer.summarize(
+        branch,
+        instructions=instructions,
+        replace_instructions=replace_instructions,
+    )
+
+
+async def test_the_summary_comes_with_its_files_and_its_cost() -> None:
+    client, spent = StepClient([answer("  ## Goal\nParser. ")]), Spent()
+
+    found = await summarize(client, spent=spent)
+
+    assert replace(found, seconds=0.0) == Summarized(
+        text="## Goal\nParser.",
+        details=FileDetails(modified_files=("parser.py",)),
+        summarised=4,
+        left_out=0,
+        model="m",
+        usage=Usage(input=100, output=10),
+        cost=Decimal("0.01"),
+        seconds=0.0,
+    )
+    assert (spent.requests, spent.usage, spent.cost) == (1, found.usage, found.cost)
+
+
+async def test_the_request_is_one_text_without_tools_or_reasoning() -> None:
+    client = StepClient([answer("ok")])
+
+    await summarize(client, model=replace(MODEL, max_tokens=9_000, thinking=4_000))
+
+    [request] = client.requests
+    assert prompt_of(request) == (
+        "<conversation>\n"
+        "[User]: Fix the parser.\n\n"
+        '[Assistant tool call]: edit_file(path="parser.py")\n\n'
+        "[Tool result]: ok\n\n"
+        "[Assistant]: Fixed.\n"
+        "</conversation>\n\n" + load("branch_summary")
+    )
+    assert request.max_tokens == MAX_TOKENS
+    assert request.tools == ()
+    assert request.thinking is None
+    assert [block.text for block in request.system] == [load("branch_summary_system")]
+
+
+async def test_instructions_are_added_or_take_the_place_of_the_order() -> None:
+    client = StepClient([answer("ok")], [answer("ok")])
+
+    await summarize(client, instructions="Only <system>files</system>.")
+    await summarize(client, instructions="One line.", replace_instructions=True)
+
+    added, replaced = map(prompt_of, client.requests)
+    assert load("branch_summary") in added
+    assert added.endswith(
+        "<instructions>\nOnly &lt;system>files&lt;/system>.\n</instructions>"
+    )
+    assert replaced.endswith("</conversation>\n\nOne line.")
+
+
+async def test_a_transient_failure_is_tried_again_and_charged() -> None:
+    client, heard = StepClient(BUSY, [answer("ok")]), Heard()
+
+    found = await summarize(client, heard=heard)
+
+    assert found.usage == Usage(input=107, output=10)
+    assert found.cost == Decimal("0.02")
+    assert len(heard.of(Retry)) == 1
+    assert heard.of(TextDelta) == [], "the agent says nothing meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "said_so"),
+    [
+        ((([answer("half")]), "max_tokens"), "truncated", "cut off"),
+        ((([answer("half")]), "refusal"), "api", "refused"),
+        ([answer(" \n")], "empty", "empty"),
+        ([thought("hm")], "empty", "empty"),
+        (Failure("auth", "no such key"), "api", "no such key"),
+    ],
+)
+async def test_what_is_no_whole_summary_is_a_failure(
+    step: Step | tuple[Step, str], code: str, said_so: str
+) -> None:
+    """pi#7048, pi#9075."""
+    with pytest.raises(NavigationMissed, match=said_so) as missed:
+        await summarize(StepClient(step))
+
+    assert missed.value.code == code
+
+
+async def test_what_a_cut_off_answer_cost_is_known() -> None:
+    step: tuple[Sequence[FromModel], str] = ([answer("half")], "max_tokens")
+    with pytest.raises(NavigationMissed) as missed:
+        await summarize(StepClient(step))
+
+    assert missed.value.usage == Usage(input=100, output=10)
+    assert missed.value.cost == Decimal("0.01")
+
+
+async def test_a_branch_that_does_not_fit_is_halved() -> None:
+    branch = path_of(*(said("x" * 4_000) for _ in range(30)))
+    client = StepClient(OVERFLOW, OVERFLOW, [answer("ok")])
+
+    found = await summarize(client, branch)
+
+    sizes = [len(prompt_of(request)) for request in client.requests]
+    assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
+    assert found.summarised + found.left_out == 30
+    assert 0 < found.summarised < 10
+
+
+async def test_after_four_times_too_long_it_fails() -> None:
+    client = StepClient(*[OVERFLOW] * 5)
+
+    with pytest.raises(NavigationMissed, match="too long") as missed:
+        await summarize(client)
+
+    assert missed.value.code == "overflow"
+    assert len(client.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("window", "reserve", "most"),
+    [
+        (100_000, 16_384, 100_000 - 16_384),
+        (None, 16_384, UNKNOWN_WINDOW - 16_384),
+        (10_000, 16_384, 2_500),
+    ],
+)
+async def test_the_budget_is_the_window_less_the_reserve(
+    window: int | None, reserve: int, most: int
+) -> None:
+    branch = path_of(*(said("x" * 400) for _ in range(500)))
+    client = StepClient([answer("ok")])
+
+    await summarize(
+        client, branch, model=replace(MODEL, window=window), reserve_tokens=reserve
+    )
+
+    factor = 1.15  # of a model nobody knows; the counter counts bytes
+    tokens = len(prompt_of(client.requests[0])) * factor
+    assert most * 0.9 < tokens < most + len(load("branch_summary")) * factor + 500
+
+
+async def test_one_deadline_holds_for_all_attempts_and_their_waits() -> None:
+    """omp#2913."""
+    client = StepClient(BUSY, replace(BUSY, retry_after=50.0))
+
+    with trio.fail_after(10), pytest.raises(NavigationMissed) as missed:
+        await summarize(client, seconds=0.3)
+
+    assert str(missed.value) == "the branch summary was not done after 0.3 seconds"
+    assert missed.value.code == "timeout"
+    assert missed.value.usage == Usage(input=7 * len(client.requests))
+
+
+async def test_nothing_said_is_nothing_to_summarise() -> None:
+    client = StepClient()
+
+    with pytest.raises(NavigationRefused, match="No content to summarize"):
+        await summarize(client, path_of(result("1")))
+
+    assert client.requests == []
+
+
+async def test_a_price_that_is_not_known_is_not_zero() -> None:
+    client = StepClient([answer("ok")])
+    client.usage = None
+
+    found = await summarize(client)
+
+    assert (found.usage, found.cost) == (Usage(), None)

@@ -1,0 +1,217 @@
+"""Who gets which event, and what becomes of those who do not read."""
+
+import inspect
+
+import msgspec
+
+from pod.entries import Notice, RunStart
+from pod.events import Status
+from pod.protocol.hub import Hub, Listener, Wanted
+from pod.protocol.mailbox import PIECE, Mailbox
+from pod.protocol.snapshot import Following
+from worker.client import TextDelta
+from worker.events import Warning
+
+AT = "2026-01-01T00:00:00.000Z"
+
+
+class Heard(msgspec.Struct, frozen=True):
+    type: str
+    seq: int | None = None
+    message: str = ""
+    text: str = ""
+
+
+def hub(warned: list[str] | None = None) -> Hub:
+    return Hub(
+        "s",
+        Following(seq=0, model="m", leaf=None, inputs=()),
+        leaf=lambda: None,
+        warn=(warned if warned is not None else []).append,
+        clock=lambda: AT,
+    )
+
+
+def listener(most: int = 1_000, wanted: Wanted = Wanted()) -> Listener:  # noqa: B008  frozen
+    made = Listener("somebody", Mailbox(most=most))
+    made.wanted = wanted
+    return made
+
+
+def waiting(of: Listener) -> list[Heard]:
+    lines = []
+    while text := of.mailbox.take():
+        lines += text.splitlines()
+        of.mailbox.sent()
+    return [msgspec.json.decode(line, type=Heard) for line in lines]
+
+
+def notice(seq: int, message: str = "n") -> Notice:
+    return Notice(seq=seq, id=f"e{seq}", at=AT, message=message)
+
+
+def test_no_method_of_the_publisher_can_wait() -> None:
+    functions = [
+        member
+        for kind in (Hub, Listener)
+        for _, member in inspect.getmembers(kind, inspect.isfunction)
+    ]
+
+    waits = [each.__qualname__ for each in functions if _can_wait(each)]
+
+    assert len(functions) > 8
+    assert waits == []
+
+
+def _can_wait(function: object) -> bool:
+    return (
+        inspect.iscoroutinefunction(function)
+        or inspect.isgeneratorfunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
+
+
+def test_every_listener_gets_every_event_in_its_order() -> None:
+    publisher, one, other = hub(), listener(), listener()
+    publisher.join(one)
+    publisher.join(other)
+
+    publisher.entry(notice(1))
+    publisher.live(Warning("careful"))
+    publisher.entry(notice(2))
+
+    heard = [Heard("notice", 1, "n"), Heard("warning", None, "careful")]
+    heard.append(Heard("notice", 2, "n"))
+    assert waiting(one) == waiting(other) == heard
+
+
+def test_listeners_share_one_line() -> None:
+    publisher, one, other = hub(), listener(), listener()
+    publisher.join(one)
+    publisher.join(other)
+
+    publisher.entry(notice(1, "x" * 500))
+
+    assert one.mailbox._lines[0] is other.mailbox._lines[0]
+
+
+def test_deltas_come_to_those_alone_who_ask_for_them() -> None:
+    publisher = hub()
+    plain, partial = listener(), listener(wanted=Wanted(partial=True))
+    named = listener(wanted=Wanted(frozenset({"text_delta"})))
+    for each in (plain, partial, named):
+        publisher.join(each)
+
+    publisher.live(TextDelta("he"))
+    publisher.live(Warning("careful"))
+
+    delta, warning = Heard("text_delta", text="he"), Heard("warning", None, "careful")
+    assert waiting(plain) == [warning]
+    assert waiting(partial) == [delta, warning]
+    assert waiting(named) == [delta]
+
+
+def test_types_keep_all_others_back() -> None:
+    publisher, only = hub(), listener(wanted=Wanted(frozenset({"run_start"})))
+    publisher.join(only)
+
+    publisher.entry(notice(1))
+    publisher.entry(RunStart(seq=2, id="e2", at=AT, run="r", model="m"))
+
+    assert waiting(only) == [Heard("run_start", 2)]
+
+
+def test_a_slow_listener_is_dropped_with_a_last_line_and_the_others_are_warned() -> (
+    None
+):
+    warned: list[str] = []
+    publisher, slow, quick = hub(warned), listener(most=300), listener(most=10_000)
+    publisher.join(slow)
+    publisher.join(quick)
+
+    for seq in range(1, 5):
+        publisher.entry(notice(seq, "x" * 100))
+
+    why = "somebody was dropped: it reads too slowly"
+    last = "dropped: it reads too slowly; connect again and go on behind the last seq"
+    assert waiting(slow) == [Heard("dropped", None, last)]
+    assert [each.seq for each in waiting(quick)] == [1, 2, None, 3, 4]
+    assert warned == [why]
+    assert (len(publisher), slow.mailbox.is_closed) == (1, True)
+
+
+def test_a_warning_that_is_too_much_for_the_next_one_drops_that_one_too() -> None:
+    warned: list[str] = []
+    publisher = hub(warned)
+    slow = [listener(most=300) for _ in range(50)]
+    for each in slow:
+        publisher.join(each)
+
+    publisher.entry(notice(1, "x" * 100))
+    publisher.entry(notice(2, "x" * 100))
+
+    assert len(publisher) == 0
+    assert len(warned) == 50
+
+
+def test_one_long_line_is_no_slowness() -> None:
+    publisher, one = hub(), listener(most=100)
+    publisher.join(one)
+
+    publisher.entry(notice(1, "x" * 10_000))
+
+    assert [each.seq for each in waiting(one)] == [1]
+    assert len(publisher) == 1
+
+
+def test_what_was_taken_and_is_not_sent_still_counts() -> None:
+    publisher, slow = hub(), listener(most=300)
+    publisher.join(slow)
+
+    publisher.entry(notice(1, "x" * 150))
+    taken = slow.mailbox.take()
+    publisher.entry(notice(2, "x" * 150))
+
+    assert taken.count(b"\n") == 1
+    assert slow.mailbox.is_closed
+
+
+def test_a_patient_listener_loses_live_events_alone_and_is_never_dropped() -> None:
+    publisher, owner = hub(), listener(most=300)
+    owner.is_patient = True
+    publisher.join(owner)
+
+    for seq in range(1, 5):
+        publisher.entry(notice(seq, "x" * 150))
+        publisher.live(Status("running"))
+
+    assert [each.seq or each.type for each in waiting(owner)] == [1, "status", 2, 3, 4]
+    assert len(publisher) == 1
+
+
+def test_a_listener_that_reads_the_log_is_given_nothing_beside_it() -> None:
+    publisher, late = hub(), listener()
+    late.is_replaying = True
+    publisher.join(late)
+
+    publisher.entry(notice(1))
+    late.is_replaying = False
+    publisher.entry(notice(2))
+
+    assert [each.seq for each in waiting(late)] == [2]
+
+
+def test_a_mailbox_gives_pieces_and_never_half_a_line() -> None:
+    mailbox = Mailbox()
+    lines = [b"x" * 100_000 + b"\n" for _ in range(7)]
+    for line in lines:
+        mailbox.put(line)
+
+    pieces = []
+    while piece := mailbox.take():
+        pieces.append(piece)
+        mailbox.sent()
+
+    assert b"".join(pieces) == b"".join(lines)
+    assert all(piece.endswith(b"\n") for piece in pieces)
+    assert max(map(len, pieces)) < PIECE + len(lines[0])

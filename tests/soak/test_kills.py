@@ -1,0 +1,94 @@
+"""Kill points and failing disks, some of those that ``python -m tests.soak`` tries.
+
+The seed is another one each time and is in the message of what fails.
+"""
+
+from pathlib import Path
+from random import Random, SystemRandom
+
+import trio
+
+from pod.log import read_log
+from tests.soak.disks import fail_disks
+from tests.soak.images import killed, moments, powerless
+from tests.soak.kills import kill
+from tests.soak.lines import spoil_lines
+from tests.soak.promises import broken
+from tests.soak.story import story
+from tests.soak.traced import Told, TracedDisk, Wrote
+
+POINTS = 500
+STORIES = 60
+LINES = 20
+
+
+def new_seed() -> int:
+    return SystemRandom().randrange(2**32)
+
+
+def test_nothing_acknowledged_is_lost_at_five_hundred_kill_points() -> None:
+    found = kill(POINTS, new_seed())
+
+    assert found.wrong == []
+    assert found.points >= POINTS
+    assert min(found.power, found.again, found.acknowledged) > 0
+
+
+def test_a_session_on_a_disk_that_fails_loses_nothing_and_goes_on() -> None:
+    found = fail_disks(STORIES, new_seed())
+
+    assert found.wrong == []
+    assert found.failures.total() > STORIES / 4
+
+
+def test_answers_over_a_bad_line_leave_sessions_whole() -> None:
+    found = spoil_lines(LINES, new_seed())
+
+    assert found.wrong == []
+    assert found.spoiled.total() > LINES
+
+
+def told_story(path: Path, seed: int) -> TracedDisk:
+    disk = TracedDisk()
+    trio.run(story, path, disk, Random(seed))
+    return disk
+
+
+def test_the_trace_of_a_story_is_its_log_to_the_byte(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+
+    disk = told_story(path, 1)
+
+    written = b"".join(op.data for op in disk.trace if isinstance(op, Wrote))
+    assert written == path.read_bytes()
+    told = {op.seq: op.id for op in disk.trace if isinstance(op, Told)}
+    assert told == {entry.seq: entry.id for entry in read_log(path).entries}
+
+
+def test_a_killed_process_leaves_what_it_wrote_and_the_power_what_was_synced(
+    tmp_path: Path,
+) -> None:
+    disk = told_story(tmp_path / "s.jsonl", 1)
+    shortest = 1.0
+
+    for at in moments(disk.trace):
+        kill_image = killed(b"", disk.trace, at, Random(at))
+        power_image = powerless(b"", disk.trace, at, Random(at))
+        common = power_image.data.rstrip(b"\0")
+        assert kill_image.data.startswith(common)
+        assert power_image.acknowledged.items() <= kill_image.acknowledged.items()
+        shortest = min(shortest, len(common) / max(len(kill_image.data), 1))
+    assert shortest < 0.9
+
+
+def test_a_log_that_lost_an_acknowledged_entry_is_found_out(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    disk = told_story(path, 1)
+    told = {op.seq: op.id for op in disk.trace if isinstance(op, Told)}
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    last = max(told)
+
+    problems = broken(path, told)
+
+    assert [problem for problem in problems if f"entry {last} " in problem] != []
