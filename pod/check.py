@@ -20,6 +20,7 @@ from pod.manifest import (
 )
 from pod.merge import Source
 from pod.toml_text import quoted, toml_value
+from worker.keys import SECRETS
 
 LEAST_THINKING = 1024
 """Tokens; the Messages API refuses a smaller reasoning budget."""
@@ -93,6 +94,7 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_retry(manifest.retry),
         *_tools(manifest.tools, facts),
         *_roots(facts),
+        *_sandbox(manifest),
         *_session(manifest, facts),
         *_own_files(facts),
         *_compaction(manifest, facts),
@@ -211,6 +213,22 @@ def _roots(facts: Facts) -> Iterator[Finding]:
                 f"{_shown(root)} lies in no read root: what the model writes there it "
                 "can neither read nor edit again",
             )
+
+
+def _sandbox(manifest: Manifest) -> Iterator[Finding]:
+    table = manifest.sandbox
+    for name in _repeated(table.env):
+        yield _error("sandbox.env", f"{quoted(name)} is listed twice")
+    for name in dict.fromkeys(table.env):
+        if name in (*SECRETS, manifest.model.api_key_env):
+            yield _error(
+                "sandbox.env",
+                f"{quoted(name)} holds the provider's key: no command may have it",
+            )
+    if "bash" in manifest.tools.builtin and table.mode == "off":
+        yield _warning(
+            "sandbox.mode", "commands can do whatever you can, anywhere on this machine"
+        )
 
 
 def _session(manifest: Manifest, facts: Facts) -> Iterator[Finding]:

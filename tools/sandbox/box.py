@@ -78,6 +78,10 @@ class OpenBox:
     def tier(self) -> Tier:
         return self._box.tier
 
+    @property
+    def policy(self) -> Policy:
+        return self._box.policy
+
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return *inherited* so that it fits what a command sees."""
         match self._box.tier:

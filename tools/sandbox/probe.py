@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from msgspec import Struct
 
 from tools import landlock
 from tools.launch import Order, Started
-from tools.sandbox.box import Box
-from tools.sandbox.policy import Mode, Network, Policy, Surroundings, Tier
+from tools.sandbox.box import Box, OpenBox
+from tools.sandbox.policy import Mode, Policy, Surroundings, Tier, is_within_any
 from tools.sandbox.surroundings import look
 from tools.sandbox.syscalls import machine_of
 
@@ -26,9 +27,9 @@ CANARY_SECONDS = 20
 
 CANARY = """\
 status=$(</proc/self/status)
-(: <"$1/secret") 2>/dev/null && echo "it can read outside"
-(: >"$1/new") 2>/dev/null && echo "it can write outside"
-(: >"$2/new") 2>/dev/null || echo "it cannot write inside"
+[[ $# = 1 ]] && (: <"$1/secret") 2>/dev/null && echo "it can read outside"
+[[ $# = 1 ]] && (: >"$1/new") 2>/dev/null && echo "it can write outside"
+(: >"$TMPDIR/new") 2>/dev/null || echo "it has no folder of its own"
 [[ $status == *Seccomp:?2* ]] || echo "there is no filter"
 [[ $status == *NoNewPrivs:?1* ]] || echo "it can gain privileges"
 [[ $status == *CapEff:?0000000000000000* ]] || echo "it has capabilities"
@@ -72,17 +73,17 @@ class Report(Struct, frozen=True):
         return "\n".join(lines)
 
 
-def probe(mode: Mode = "auto", network: Network = "none") -> Report:
-    """Find the best tier that *mode* allows and that works here.
+def probe(mode: Mode = "auto", policy: Policy | None = None) -> Report:
+    """Find the best tier that *mode* allows and that works here with *policy*.
 
-    What works is kept for the life of the process. Blocks for some
-    milliseconds the first time.
+    Without one a small policy is tried. What works is kept for the life of the
+    process. Blocks for some milliseconds the first time.
     """
     if mode == "off":
         return Report("off", "the manifest says so")
     attempts: list[Attempt] = []
     for tier in _candidates(mode):
-        attempt = _try(tier, network)
+        attempt = _try(tier, policy)
         attempts.append(attempt)
         if attempt.works:
             return Report(
@@ -126,12 +127,12 @@ def _limits(tier: Tier) -> str:
 
 
 @functools.cache
-def _try(tier: Tier, network: Network) -> Attempt:
+def _try(tier: Tier, policy: Policy | None) -> Attempt:
     why, remedy = _obstacle(tier)
     if why:
         return Attempt(tier, works=False, why=why, remedy=remedy)
     try:
-        said = _run_canary(tier, network)
+        said = _run_canary(tier, policy)
     except (OSError, subprocess.SubprocessError) as error:
         said = str(error)
     if said == "said":
@@ -215,31 +216,34 @@ def find_bwrap() -> str | None:
     return None
 
 
-def _run_canary(tier: Tier, network: Network) -> str:
+def _run_canary(tier: Tier, policy: Policy | None) -> str:
     with tempfile.TemporaryDirectory(prefix="pod-canary-") as folder:
         outside, inside = Path(folder, "outside"), Path(folder, "inside")
         outside.mkdir()
         inside.mkdir()
         (outside / "secret").write_text("x")
-        policy = Policy(
-            cwd=os.path.realpath(inside),
-            write=(os.path.realpath(inside),),
-            network=network,
-        )
+        real = os.path.realpath(inside)
+        asked = policy or Policy(cwd=real, write=(real,))
         path = os.environ.get("PATH", os.defpath)
-        around = look(path, str(Path.home()), network=network == "host")
-        box = Box(tier, policy, around, find_bwrap() or "")
-        return _said(box, [os.path.realpath(outside), os.path.realpath(inside)])
+        around = surroundings_here(asked, path, os.environ.get("HOME"))
+        box = Box(tier, asked, around, find_bwrap() or "")
+        place = os.path.realpath(outside)
+        # Some give their commands all there is.
+        is_shut = not is_within_any(place, (*asked.read, *asked.write))
+        with box.open() as opened:
+            env = opened.environment({"PATH": path})
+            return _said(opened, env, CANARY, [place] if is_shut else [])
 
 
-def _said(box: Box, arguments: list[str]) -> str:
-    """Return what the canary says, up to its end; it says little."""
-    bash = shutil.which("bash") or "bash"
-    with box.open() as opened, tempfile.TemporaryFile() as output:
-        env = opened.environment({"PATH": os.environ.get("PATH", os.defpath)})
+def _said(
+    opened: OpenBox, env: Mapping[str, str], script: str, arguments: list[str]
+) -> str:
+    """Return what *script* says, up to its end; it says little."""
+    bash = shutil.which("bash", path=env["PATH"]) or "bash"
+    with tempfile.TemporaryFile() as output:
         order = Order(
-            argv=(bash, "-c", CANARY, "canary", *arguments),
-            cwd=Path(box.policy.cwd),
+            argv=(bash, "-c", script, "canary", *arguments),
+            cwd=Path(opened.policy.cwd),
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=output.fileno(),
@@ -271,6 +275,7 @@ def _see_through(started: Started) -> None:
         os.close(line.status)
 
 
-def surroundings_here(policy: Policy, path: str, home: str) -> Surroundings:
+def surroundings_here(policy: Policy, path: str, home: str | None) -> Surroundings:
     """Look around for commands under *policy* that have *path* as PATH."""
-    return look(path, home, network=policy.network == "host")
+    where = home or str(Path.home())
+    return look(path, where, network=policy.network == "host")
