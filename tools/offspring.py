@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -88,22 +88,26 @@ class Offspring:
         """
         deadline = time.monotonic() + seconds
         ended: dict[tuple[int, int], str] = {}
+        known: dict[int, Process] = {}
         calm = 0
         # Twice: a list of children may lack one while another just ends.
         while calm < 2:
-            found = self.find()
-            alive = [process for process in found if not process.is_dead]
-            for process in alive:
+            # What was ours once still is where its parent's end hides that.
+            known = {process.pid: process for process in _still(known.values())}
+            known |= {process.pid: process for process in self.find()}
+            for process in known.values():
+                if process.is_dead:
+                    continue
                 if process.pid not in spared:
                     ended[process.pid, process.started] = process.name
                 send(process, signal.SIGKILL)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, signal.SIGKILL)
-            _reap(found)
-            calm = 0 if found else calm + 1
-            if found and time.monotonic() > deadline:
+            _reap(known.values())
+            calm = 0 if known else calm + 1
+            if known and time.monotonic() > deadline:
                 break
-            if found:
+            if known:
                 time.sleep(0.001)
         return tuple(ended.values())
 
@@ -125,6 +129,13 @@ def take_stamp() -> int | None:
     stamp = next(n for n in range(_OUR_LIMIT - 1, 0, -1) if n not in _stamps)
     _stamps.add(stamp)
     return stamp
+
+
+def put_stamp(pid: int, stamp: int | None) -> None:
+    """Put *stamp* on a process that runs already, if it can still be done."""
+    if stamp is not None:
+        with suppress(OSError, ValueError):
+            resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (stamp, stamp))
 
 
 def give_back(stamp: int | None) -> None:
@@ -228,7 +239,15 @@ def send(process: Process, number: signal.Signals) -> None:
         os.close(handle)
 
 
-def _reap(found: list[Process]) -> None:
+def _still(processes: Iterable[Process]) -> Iterator[Process]:
+    """Yield those that are there still, as they are now."""
+    for process in processes:
+        now = look_at(process.pid)
+        if now is not None and now.started == process.started:
+            yield now
+
+
+def _reap(found: Iterable[Process]) -> None:
     """Wait for those that have ended and are our own children by now."""
     for process in found:
         if process.is_dead:

@@ -1,10 +1,12 @@
 """A sandbox that is open: folders of its own, and commands started in it."""
 
+import fcntl
 import os
 import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.launch import Order, Started, Supervisor, limits, popen, under
+from tools.offspring import put_stamp
 from tools.sandbox import git
 from tools.sandbox.bubblewrap import Private, arguments
 from tools.sandbox.filter import compile_filter, families
@@ -25,6 +28,10 @@ from tools.sandbox.policy import DEFAULT_PROCESSES, Pins, Policy, Surroundings, 
 from tools.sandbox.rules import granted, ruleset_of
 from tools.sandbox.seatbelt import profile
 from tools.sandbox.syscalls import machine_of
+
+PREFIX = "pod-box-"
+YOUNG = 60.0
+"""Seconds in which a folder may not be locked yet."""
 
 SHELL = """\
 trap : TERM INT HUP
@@ -63,7 +70,11 @@ class OpenBox:
 
     def __init__(self, box: Box) -> None:
         self._box = box
-        self._folder = Path(tempfile.mkdtemp(prefix="pod-"))
+        sweep()
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        # For as long as we are there, whatever ends us.
+        self._lock = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._tmp = self._folder / "tmp"
         self._home = self._folder / "home"
         self._tmp.mkdir(0o700)
@@ -148,6 +159,7 @@ class OpenBox:
         try:
             # In a thread that stays: bubblewrap ends with the one that began it.
             process = _in_lasting_thread(lambda: popen(command, passed))
+            put_stamp(process.pid, order.stamp)
             return Started(process, Supervisor(said_by, control))
         except BaseException:
             os.close(said_by)
@@ -201,7 +213,8 @@ class OpenBox:
 
     def close(self) -> None:
         """Remove its folders. Blocks."""
-        shutil.rmtree(self._folder, onerror=_make_removable)
+        _remove(self._folder)
+        os.close(self._lock)
 
     def __enter__(self) -> Self:
         return self
@@ -213,6 +226,26 @@ class OpenBox:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def sweep() -> None:
+    """Remove folders of sandboxes whose process was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            found = folder.lstat()
+            is_old = time.time() - found.st_mtime > YOUNG
+            if found.st_uid != os.geteuid() or not is_old:
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, onerror=_make_removable)
 
 
 class _Pinned:

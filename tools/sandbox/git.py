@@ -77,7 +77,7 @@ def _git_folders(folder: Path, depth: int) -> list[Path]:
     except OSError:
         return []
     for path in inner:
-        if (path / "HEAD").exists():
+        if os.access(path / "HEAD", os.F_OK):
             found.append(path)
         elif depth:  # a submodule's name may have slashes
             found += _git_folders(path, depth - 1)

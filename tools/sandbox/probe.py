@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from tools import landlock
 from tools.launch import Order, Started
+from tools.offspring import Offspring, give_back, take_stamp
 from tools.sandbox.box import Box, OpenBox
 from tools.sandbox.policy import Mode, Policy, Surroundings, Tier, is_within_any
 from tools.sandbox.surroundings import look
@@ -248,14 +249,19 @@ def _said(
             stdin=subprocess.DEVNULL,
             stdout=output.fileno(),
             stderr=output.fileno(),
+            stamp=take_stamp(),
         )
-        started = opened.start(order)
         try:
-            _see_through(started)
+            started = opened.start(order)
+            try:
+                _see_through(started)
+            finally:
+                Offspring(started.process.pid, order.stamp).end(CANARY_SECONDS)
+                started.process.kill()
+                started.process.wait()
+                opened.ended()
         finally:
-            started.process.kill()
-            started.process.wait()
-            opened.ended()
+            give_back(order.stamp)
         output.seek(0)
         return output.read().decode(errors="replace").strip()
 

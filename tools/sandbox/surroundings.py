@@ -3,7 +3,6 @@
 import os
 import stat
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -86,13 +85,17 @@ def _programs(path: str, folders: tuple[str, ...], home: str) -> list[str]:
     """
     home = os.path.realpath(home)
     found: dict[str, None] = {}
-    prefixes = (sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"))
+    prefixes = (sys.prefix, sys.base_prefix, str(Path(os.__file__).parent))
     for prefix in prefixes:
         _add(found, os.path.realpath(prefix), folders, home)
     for entry in path.split(os.pathsep):
         real = os.path.realpath(entry)
         is_system = is_within_any(real, folders)
-        if is_system or not Path(entry).is_absolute() or not Path(real).is_dir():
+        if (
+            is_system
+            or not Path(entry).is_absolute()
+            or not os.access(real, os.R_OK | os.X_OK)
+        ):
             continue
         for place in (real, *_beside(real), *_led_to(real, folders)):
             _add(found, place, folders, home)
@@ -106,7 +109,7 @@ def _add(
 ) -> None:
     """Add *path*, unless it is there by the system's folders, or far too much."""
     too_much = is_within_any(home, (path,)) or path.count("/") < 2
-    if not too_much and not is_within_any(path, folders) and Path(path).exists():
+    if not too_much and not is_within_any(path, folders) and os.access(path, os.F_OK):
         found[path] = None
 
 
@@ -114,7 +117,8 @@ def _beside(folder: str) -> Iterator[str]:
     path = Path(folder)
     if path.name not in ("bin", "sbin", "shims"):
         return
-    there = [path.parent / name for name in SIBLINGS if (path.parent / name).exists()]
+    beside = [path.parent / name for name in SIBLINGS]
+    there = [place for place in beside if os.access(place, os.F_OK)]
     if len(there) >= MANY and path.parent.name not in MIXED:
         there = [path.parent]
     yield from map(str, there)
@@ -123,6 +127,8 @@ def _beside(folder: str) -> Iterator[str]:
 def _led_to(folder: str, folders: tuple[str, ...]) -> Iterator[str]:
     """Yield what the links in *folder* lead to, and what lies beside that."""
     seen = set()
+    if not Path(folder).is_dir():
+        return
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number >= MOST_PROGRAMS:
@@ -137,7 +143,7 @@ def _led_to(folder: str, folders: tuple[str, ...]) -> Iterator[str]:
             if target.parent.name in ("bin", "sbin"):
                 yield place
                 yield from _beside(place)
-            elif target.is_file():
+            elif os.access(target, os.R_OK):
                 yield str(target)
 
 
