@@ -4,9 +4,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pod.entries import ASIDE, AnyEntry, CustomMessage, ItemEntry
+from pod.entries import (
+    ASIDE,
+    AnyEntry,
+    CustomMessage,
+    ItemEntry,
+)
 from pod.errors import AmbiguousEntry, EntryNotFound
-from pod.tree import Tree
+from pod.tree import Tree, before
 from worker.items import UserText
 
 ROOT = "root"
@@ -51,13 +56,21 @@ def destination(tree: Tree, target: str | None) -> Destination:
     if not path:
         return Destination(None)
     entry = path[-1]
+    text = _given_text(entry)
+    if text is None:
+        return Destination(entry.id, "", entry.id)
+    return Destination(before(path), text, entry.id)
+
+
+def _given_text(entry: AnyEntry) -> str | None:
+    """Return the text that somebody gave and may change, None for anything else."""
     match entry:
         case ItemEntry(item=UserText(text=text, synthetic=False)):
-            return Destination(tree.before(entry.id), text, entry.id)
+            return text
         case CustomMessage(text=text):
-            return Destination(tree.before(entry.id), text, entry.id)
+            return text
         case _:
-            return Destination(entry.id, "", entry.id)
+            return None
 
 
 def left_behind(tree: Tree, old: str | None, new: str | None) -> LeftBehind:

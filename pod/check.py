@@ -1,17 +1,16 @@
 """Whether the values of a manifest go together, and fit the place it is used in."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Literal
 
 from msgspec import Struct
 
+from pod.check_hooks import hook_problems
+from pod.check_listeners import listener_problems
 from pod.compaction.limits import budgets_of, mode_of, thresholds_of
 from pod.compaction.thresholds import admission_problem, low_water_problem
-from pod.hooks.hook import on_failure_problem, tools_problem
 from pod.key_text import label
 from pod.manifest import (
-    BUILTIN_TOOLS,
     Manifest,
     ModelTable,
     PromptTable,
@@ -19,38 +18,12 @@ from pod.manifest import (
     ToolsTable,
 )
 from pod.merge import Source
+from pod.places import HookFile, Place, no_file, shown
 from pod.toml_text import quoted, toml_value
 from worker.keys import SECRETS
 
 LEAST_THINKING = 1024
 """Tokens; the Messages API refuses a smaller reasoning budget."""
-
-
-COMPACT_TOOLS = ("mark_read_required", "add_reference", "write_summary")
-"""Tools that only a compact worker has."""
-
-
-class Place(Struct, frozen=True):
-    """A file or folder that a manifest names.
-
-    *name* is how it is written there, *path* is absolute and free of symlinks,
-    *kind* is what is there.
-    """
-
-    name: str
-    path: str
-    kind: Literal["file", "folder", "missing"]
-
-
-class HookFile(Struct, frozen=True):
-    """A file that a hook is made of.
-
-    *steps* are the paths gone through on the way to it, symlinks included.
-    """
-
-    place: Place
-    steps: tuple[str, ...]
-    is_executable: bool = True
 
 
 class Facts(Struct, frozen=True):
@@ -59,7 +32,9 @@ class Facts(Struct, frozen=True):
     *session_dir* is the folder in use, the default one included; *window* is
     the model's in tokens, None where unknown. *overhead* are the tokens of the
     system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
-    has the files of each hook, the program or the Python file first.
+    has the files of each hook, the program or the Python file first, *listeners*
+    those of each listener; *steps* are
+    the paths gone through to the manifest, as those of a HookFile.
     """
 
     read_roots: tuple[Place, ...]
@@ -72,6 +47,8 @@ class Facts(Struct, frozen=True):
     is_price_known: bool
     overhead: int = 0
     hooks: tuple[tuple[HookFile, ...], ...] = ()
+    listeners: tuple[tuple[HookFile, ...], ...] = ()
+    steps: tuple[str, ...] = ()
 
 
 class Finding(Struct, frozen=True):
@@ -99,6 +76,7 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_own_files(facts),
         *_compaction(manifest, facts),
         *_hooks(manifest, facts),
+        *_listeners(manifest, facts),
     )
 
 
@@ -156,7 +134,7 @@ def _prompt(prompt: PromptTable, facts: Facts) -> Iterator[Finding]:
         if text is not None and not text.strip():
             yield _error(f"prompt.{key}", "a blank text; leave the key out instead")
     if facts.system_file is not None and facts.system_file.kind != "file":
-        yield _error("prompt.system_file", _no_file(facts.system_file))
+        yield _error("prompt.system_file", no_file(facts.system_file))
 
 
 def _limits(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
@@ -187,7 +165,7 @@ def _tools(tools: ToolsTable, facts: Facts) -> Iterator[Finding]:
         yield _error("tools.python", f"two tools are called {quoted(name)}")
     for file in dict.fromkeys(facts.python):
         if file.kind != "file":
-            yield _error("tools.python", _no_file(file))
+            yield _error("tools.python", no_file(file))
     if tools.timeout is not None and tools.timeout < tools.bash_timeout:
         yield _warning(
             "tools.bash_timeout",
@@ -203,14 +181,14 @@ def _roots(facts: Facts) -> Iterator[Finding]:
     ):
         for root in roots:
             if root.kind == "missing":
-                yield _error(key, f"there is no folder {_shown(root)}: create it first")
+                yield _error(key, f"there is no folder {shown(root)}: create it first")
             if root.kind == "file":
-                yield _error(key, f"{_shown(root)} is a file: name its folder")
+                yield _error(key, f"{shown(root)} is a file: name its folder")
     for root in facts.write_roots:
         if _root_above(root, facts.read_roots) is None:
             yield _warning(
                 "permissions.write_roots",
-                f"{_shown(root)} lies in no read root: what the model writes there it "
+                f"{shown(root)} lies in no read root: what the model writes there it "
                 "can neither read nor edit again",
             )
 
@@ -236,7 +214,7 @@ def _session(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
     if root is None:
         return
     text = (
-        f"{_shown(facts.session_dir)} lies in the write root {_shown(root)}: the "
+        f"{shown(facts.session_dir)} lies in the write root {shown(root)}: the "
         "model's tools could change the Pod's own log"
     )
     # The default folder is nobody's choice, and a Pod may well be started in
@@ -257,7 +235,7 @@ def _own_files(facts: Facts) -> Iterator[Finding]:
         if root is not None:
             yield _warning(
                 "permissions.write_roots",
-                f"the model may write in {_shown(root)}, and so change"
+                f"the model may write in {shown(root)}, and so change"
                 f" {quoted(file.name)}, which the next run starts from; if it should"
                 " not, keep that file in another folder, or let write_roots name"
                 ' folders beside it, ["src"] say',
@@ -305,75 +283,29 @@ def _compaction(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
 
 
 def _hooks(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
-    functions = [spec.rpartition(":")[2] for spec in manifest.tools.python]
-    known = {*BUILTIN_TOOLS, *COMPACT_TOOLS, *functions}
-    if manifest.hooks and facts.manifest is not None:
-        root = _root_above(facts.manifest, facts.write_roots)
-        if root is not None:
-            yield _error(
-                "hooks.0.event",
-                f"a manifest with hooks may not lie where the model can write, in"
-                f" {_shown(root)}: {MOVE_IT}",
-            )
-    for index, (hook, files) in enumerate(
-        zip(manifest.hooks, facts.hooks, strict=True)
-    ):
-        at = f"hooks.{index}"
-        if hook.command is None and hook.python is None:
-            yield _error(f"{at}.event", "name a command, or a function with python")
-        if hook.command is not None and hook.python is not None:
-            yield _error(f"{at}.python", "set together with command: keep one of them")
-            continue
-        if problem := on_failure_problem(hook.event, hook.on_failure):
-            yield _error(f"{at}.on_failure", problem)
-        if problem := tools_problem(hook.event, hook.tools):
-            yield _error(f"{at}.tools", problem)
-        for tool in hook.tools:
-            if tool not in known:
-                near = get_close_matches(tool, known, n=1)
-                hint = f"; did you mean {quoted(near[0])}?" if near else ""
-                yield _error(f"{at}.tools", f"there is no tool {quoted(tool)}{hint}")
-        key = f"{at}.python" if hook.command is None else f"{at}.command"
-        yield from (_error(key, text) for text in _hook_files(files, facts))
+    found = hook_problems(
+        manifest,
+        facts.hooks,
+        steps=facts.steps,
+        write_roots=facts.write_roots,
+    )
+    return (_error(problem.key, problem.text) for problem in found)
 
 
-def _hook_files(files: Sequence[HookFile], facts: Facts) -> Iterator[str]:
-    for file in files:
-        if file.place.kind != "file":
-            yield _no_file(file.place)
-        elif not file.is_executable:
-            yield f"{_shown(file.place)} is not executable: chmod +x it"
-        for root in facts.write_roots:
-            if any(_is_inside(step, root) for step in file.steps):
-                yield (
-                    f"{_shown(file.place)} lies in the write root {_shown(root)}:"
-                    f" the model could change what the Pod then runs; {MOVE_IT}"
-                )
-                break
-
-
-MOVE_IT = (
-    'keep it in another folder, or let write_roots name folders beside it, ["src"] say'
-)
+def _listeners(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
+    found = listener_problems(
+        manifest,
+        facts.listeners,
+        steps=facts.steps,
+        write_roots=facts.write_roots,
+    )
+    return (_error(problem.key, problem.text) for problem in found)
 
 
 def _root_above(place: Place, roots: Sequence[Place]) -> Place | None:
-    return next((root for root in roots if _is_inside(place.path, root)), None)
-
-
-def _is_inside(path: str, root: Place) -> bool:
-    return f"{path}/".startswith(f"{root.path.rstrip('/')}/")
+    inside = f"{place.path}/"
+    return next((r for r in roots if inside.startswith(f"{r.path.rstrip('/')}/")), None)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
-
-
-def _no_file(place: Place) -> str:
-    what = "is a folder" if place.kind == "folder" else "does not exist"
-    return f"{_shown(place)} {what}: a file is needed"
-
-
-def _shown(place: Place) -> str:
-    path = quoted(place.path)
-    return path if place.name == place.path else f"{quoted(place.name)} ({path})"

@@ -7,10 +7,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from pod.check import Facts, HookFile, Place
+from pod.check import Facts
 from pod.hooks.open_hooks import find_program
 from pod.load_manifest import Loaded, resolved
-from pod.manifest import HookTable
+from pod.manifest import ListenerTable
+from pod.places import HookFile, Place
 
 
 def gather(
@@ -44,25 +45,40 @@ def gather(
         manifest=_place(loaded.path.name, loaded.path) if loaded.path else None,
         system_file=_place(system_file, beside(system_file)) if system_file else None,
         python=tuple(_place(file, beside(file)) for file in files),
-        hooks=tuple(_hook_files(hook, loaded) for hook in manifest.hooks),
+        steps=_steps(loaded.path) if loaded.path else (),
+        hooks=tuple(
+            _hook_files(hook.command, hook.python, loaded) for hook in manifest.hooks
+        ),
+        listeners=tuple(
+            _listener_files(listener, loaded) for listener in manifest.listeners
+        ),
         window=manifest.model.context_window or window,
         is_price_known=is_price_known,
         overhead=overhead,
     )
 
 
-def _hook_files(hook: HookTable, loaded: Loaded) -> tuple[HookFile, ...]:
-    """Return what *hook* is made of, as far as its words tell.
+def _listener_files(table: ListenerTable, loaded: Loaded) -> tuple[HookFile, ...]:
+    if table.file is None:
+        return _hook_files(table.command, None, loaded)
+    file = loaded.beside(table.file)
+    return (_hook_file(table.file, file),)
+
+
+def _hook_files(
+    command: tuple[str, ...] | None, python: str | None, loaded: Loaded
+) -> tuple[HookFile, ...]:
+    """Return what a hook or a listener is made of, as far as its words tell.
 
     A word behind the program that names a file is taken to be run: `python3
     guard.py`. What lies in folders, or is told in other ways, is not seen.
     """
-    if hook.python is not None:
-        name = hook.python.rpartition(":")[0]
+    if python is not None:
+        name = python.rpartition(":")[0]
         return (_hook_file(name, loaded.beside(name)),)
-    if hook.command is None:
+    if command is None:
         return ()
-    program, *rest = hook.command
+    program, *rest = command
     found = find_program(program, loaded)
     if found is None:
         return (HookFile(Place(program, program, "missing"), ()),)

@@ -80,12 +80,21 @@ def _broken_off(session: Session, end: RunEnd, error: LogFailed) -> RunEnd:
 
 def is_open(session: Session) -> bool:
     """Whether the session's last turn can go on without a new prompt."""
-    if session.pending_inputs:
-        return True
-    items = session.items
+    return bool(session.pending_inputs) or has_open_turn(session)
+
+
+def has_open_turn(session: Session) -> bool:
+    """Whether a turn stands open, whatever waits.
+
+    Where the leaf was moved into a run that has ended elsewhere, what stands
+    last decides: after an answer nothing is left to do.
+    """
+    items, state = session.items, session.state
     if not items:
         return False
-    return session.state.interrupted or isinstance(items[-1], UserText | ToolResult)
+    was_moved = state.open_run is not None and session.run is None
+    is_unanswered = isinstance(items[-1], UserText | ToolResult)
+    return is_unanswered or (state.interrupted and not was_moved)
 
 
 def last_text(items: Sequence[Item]) -> str:

@@ -238,9 +238,15 @@ class Label(Entry, frozen=True, tag="label", omit_defaults=True, kw_only=True):
 
 
 class Leaf(Entry, frozen=True, tag="leaf", omit_defaults=True, kw_only=True):
-    """A navigation: the next entry's parent is *target* (None: the root)."""
+    """A navigation: the next entry's parent is *target* (None: the root).
+
+    *behind* is how many entries belong to it, right behind it in the log: results
+    for calls that stand open there, a branch summary, a label. Where a crash left
+    fewer of them, the navigation did not take place.
+    """
 
     target: str | None
+    behind: int = 0
 
 
 class Custom(Entry, frozen=True, tag="custom", omit_defaults=True, kw_only=True):

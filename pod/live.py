@@ -2,71 +2,37 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import trio
-from msgspec import Struct
 
-from pod.branch_summary.summary import Summarizer
+from pod.agenda import Agenda, Job, is_paused
+from pod.between_runs import Doors, Way, change_model, copy, go
+from pod.closing import has_open_turn
 from pod.compaction.continuation import Compacted, after
-from pod.compaction.job import ABORTED, Done, Failed, NotMade, Outcome, Skipped
-from pod.entries import InputEntry, Mode, RunEnd, TurnAbandoned
+from pod.compaction.job import ABORTED, Done, Failed, Outcome, Skipped
+from pod.entries import Mode, RunEnd, TurnAbandoned
 from pod.errors import (
     AlreadyRunning,
-    Busy,
-    EntryNotFound,
     Interrupted,
     InvalidRequest,
-    NavigationMissed,
-    NavigationRefused,
     NotDone,
-    NotFound,
     NotPaused,
     NotRunning,
     Refused,
     SessionError,
-    SetupError,
     ShutDown,
 )
 from pod.events import PodLive, Standing, Status
 from pod.maintenance import Work
-from pod.manifest_errors import ManifestError
-from pod.navigation import Navigation, navigate
-from pod.pod import NothingToDo, Pod, Stopped, Switched
+from pod.navigation import Navigation
+from pod.pod import NothingToDo, Pod, Stopped
 from pod.promise import Promise
 from pod.rollback import taken_back, unanswered
 from worker.crash import crash_text
 from worker.events import Live, Warning
 
 T = TypeVar("T")
-
-Switch = Callable[[str], Switched]
-"""Gives what a model of this name is asked with. Raises SetupError, ManifestError."""
-Fork = Callable[[Path, str | None], str]
-"""Copies the path to an entry of a log into a new session; gives that one's id.
-Blocks. Raises KeyError, SessionError."""
-
-
-class Doors(Struct, frozen=True):
-    """What a Pod that stays needs of the world, besides its session.
-
-    *summarizer* gives what summarises branches, None for nobody; *summarizes*
-    tells whether a navigation that says nothing about it wants a summary.
-    """
-
-    switch: Switch | None = None
-    fork: Fork | None = None
-    summarizer: Callable[[], Summarizer] | None = None
-    summarizes: bool = False
-
-
-class _Job(Struct, frozen=True):
-    """Work between runs that somebody waits for."""
-
-    work: Work
-    do: Callable[[], Awaitable[None]]
-    fail: Callable[[Exception], None]
 
 
 class LivePod:
@@ -104,23 +70,13 @@ class LivePod:
         """Set when the step that is under way is over."""
         self._ended = trio.Event()
         self._is_serving = self._is_closing = False
-        self._is_stepping = False
+        self._is_stepping = self._has_run = False
         self._is_pausing = False
-        self._is_paused = _is_paused(self.session.state.last_run)
+        self._agenda = Agenda(is_paused=is_paused(self.session.state.last_run))
         self._is_fenced = False
         """Somebody interrupted the step that is under way."""
-        self._begun: Promise[str] | None = None
-        """For who waits for a run to begin."""
-        self._resumes = False
-        self._job: _Job | None = None
-        """Asked for, and not begun."""
-        self._doing: _Job | None = None
         self._moving: trio.CancelScope | None = None
-        self._is_behind_run = False
-        """A run is over, and what it left may have to be compacted."""
-        self._continues = self._has_continued = False
-        self._held: frozenset[str] = frozenset()
-        """Input that a run could not even take in: it waits for the next request."""
+        """Of the navigation that is under way."""
         self._told: Standing | None = None
         pod.watch.maintenance.changed = self._tell
 
@@ -136,11 +92,18 @@ class LivePod:
                 pass
         if self._is_running:
             return "running"
-        return "paused" if self._is_paused else "idle"
+        return "paused" if self._agenda.is_paused else "idle"
 
     @property
     def _is_running(self) -> bool:
-        return self.session.run is not None
+        # The log may not take a run's end: then the session still stands in it.
+        return self._has_run and self.session.run is not None
+
+    @property
+    def _has_turn(self) -> bool:
+        """Whether there is a turn that input could join: under way, open, wanted."""
+        agenda = self._agenda
+        return self._is_running or agenda.is_paused or agenda.begun is not None
 
     async def serve(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -154,8 +117,7 @@ class LivePod:
         task_status.started()
         try:
             while not self._is_closing:
-                step = self._next()
-                if step is None:
+                if (step := self._next()) is None:
                     self._woken = trio.Event()
                     await self._woken.wait()
                     continue
@@ -170,9 +132,9 @@ class LivePod:
         finally:
             self._is_closing = True
             ended = ShutDown("the Pod has been shut down")
-            self._refuse_waiting(ended)
-            if self._doing is not None:
-                self._doing.fail(ended)
+            self._agenda.drop_all(ended)
+            if self._agenda.doing is not None:
+                self._agenda.doing.fail(ended)
             self._ended.set()
 
     # What is asked for.
@@ -188,12 +150,13 @@ class LivePod:
         (handed back before it began), NotDone.
         """
         self._check(text)
-        if self._begun is not None or (self._is_running and not self._is_pausing):
+        is_under_way = self._is_running and not self._is_pausing
+        if is_under_way or self._agenda.begun is not None:
             raise AlreadyRunning(
                 "a run is under way: steer it, or give a follow-up for behind it"
             )
         self._pod.accept(text)
-        begun = self._begun = Promise[str]()
+        begun = self._agenda.want_run()
         if self._is_running:
             self._pod.stop("paused")
         self._wake()
@@ -206,9 +169,8 @@ class LivePod:
         paused, it waits until that is resumed. Raises NotRunning, InvalidRequest.
         """
         self._check(text)
-        is_wanted = self._is_running or self._is_paused or self._begun is not None
         is_between = self._pod.watch.maintenance.work is not None
-        if self._is_fenced or not (is_wanted or is_between):
+        if self._is_fenced or not (self._has_turn or is_between):
             raise NotRunning("no run is under way: give a prompt")
         self._pod.accept(text)
         self._wake()
@@ -219,8 +181,7 @@ class LivePod:
         Where none is it begins at once. Raises InvalidRequest.
         """
         self._check(text)
-        is_behind = self._is_running or self._is_paused or self._begun is not None
-        self._pod.accept(text, follow_up=is_behind)
+        self._pod.accept(text, follow_up=self._has_turn)
         self._wake()
 
     async def interrupt(self) -> None:
@@ -233,12 +194,12 @@ class LivePod:
         under way.
         """
         self._refuse_ended()
-        is_waited_for = self._begun is not None or self._job is not None
-        if not (self._is_stepping or self._is_paused or is_waited_for):
+        agenda, over = self._agenda, self._over
+        was_paused = agenda.is_paused
+        if not (self._is_stepping or was_paused or agenda.is_waited_for):
             raise NotRunning("nothing is under way")
-        was_paused, over = self._is_paused, self._over
         self._is_fenced = self._is_stepping
-        self._is_behind_run = self._continues = False
+        agenda.begin_nothing()
         try:
             if self._pod.is_busy:
                 self._pod.interrupt()
@@ -247,12 +208,12 @@ class LivePod:
         finally:
             if self._moving is not None:
                 self._moving.cancel()
-            self._refuse_waiting(
+            agenda.drop_all(
                 Interrupted("interrupted before it began; input is handed back")
             )
         if self._is_stepping:
             await over.wait()
-        if was_paused and self._is_paused and not self._is_stepping:
+        if was_paused and agenda.is_paused and not self._is_stepping:
             self._abandon()
         await self.session.commit()
 
@@ -276,12 +237,11 @@ class LivePod:
         Raises NotPaused, AlreadyRunning, Interrupted, NotDone.
         """
         self._refuse_ended()
-        if self._is_running or self._begun is not None:
+        if self._is_running or self._agenda.begun is not None:
             raise AlreadyRunning("a run is under way")
-        if not self.session.state.interrupted:
+        if not (self.session.state.interrupted and has_open_turn(self.session)):
             raise NotPaused("there is no open turn: give a prompt")
-        self._resumes = True
-        begun = self._begun = Promise[str]()
+        begun = self._agenda.want_run(resumes=True)
         self._wake()
         return await begun.wait()
 
@@ -307,9 +267,9 @@ class LivePod:
         resumed; otherwise what it came in between goes on.
         """
         self._refuse_ended()
-        if self._job is not None and self._job.work == "compaction":
-            self._job.fail(Stopped("cancelled"))
-            self._job = None
+        job = self._agenda.job
+        if job is not None and job.work == "compaction":
+            self._agenda.drop_job(Stopped("cancelled"))
             return True
         return self._pod.abort_compaction()
 
@@ -328,9 +288,8 @@ class LivePod:
         nobody to do it), NotDone (no summary came of it).
         """
         self._refuse_running("a session moves between its runs")
-        wants = self._doors.summarizes if summarize is None else summarize
-        go = partial(self._navigate, target, wants, instructions, label)
-        return await self._ask("navigation", go)
+        way = Way(target, summarize, instructions, label)
+        return await self._ask("navigation", partial(self._navigate, way))
 
     async def set_model(self, name: str) -> None:
         """Ask the model *name* from the next request on.
@@ -340,23 +299,17 @@ class LivePod:
         none, NotDone where the history could not be made small enough.
         """
         self._refuse_running("a Pod changes its model between its runs")
-        await self._ask("model switch", partial(self._set_model, name))
+        change = partial(change_model, self._pod, name, self._doors)
+        await self._ask("model switch", change)
 
     async def fork(self, entry: str | None = None) -> str:
         """Copy the path to *entry* (None: the leaf) into a new session; return its id.
 
         At any time: this session is only read. Raises NotFound, InvalidRequest
-        for a session that is not kept.
+        for a session that is not kept, NotDone.
         """
         self._refuse_ended()
-        path, fork = self.session.path, self._doors.fork
-        if path is None or fork is None:
-            raise InvalidRequest("a session that is not kept cannot be forked")
-        target = self.session.leaf if entry is None else entry
-        if target not in self.session.tree:
-            raise NotFound(f"there is no entry {target}")
-        await self.session.commit()
-        return await trio.to_thread.run_sync(fork, path, target)
+        return await copy(self._pod, entry, self._doors)
 
     async def shutdown(self) -> None:
         """End what is under way, in the log too, and return when serve has ended.
@@ -377,142 +330,86 @@ class LivePod:
 
     def _next(self) -> Callable[[], Awaitable[None]] | None:
         """Return what is to be done now, None where nothing is."""
-        if self._job is not None:
-            return self._do_job
-        if self._is_behind_run:
-            return self._after_run
-        if self._begun is not None:
-            return self._run
-        if self._is_paused:
-            return None
-        return self._run if self._due() or self._continues else None
-
-    def _due(self) -> list[InputEntry]:
-        """Return the input that the next run is for."""
-        waiting = [e for e in self.session.pending_inputs if e.input not in self._held]
-        if at_once := [entry for entry in waiting if not entry.follow_up]:
-            return at_once
-        return [] if self._resumes else waiting[:1]
+        match self._agenda.next(self.session.pending_inputs):
+            case "job":
+                return self._do_job
+            case "after_run":
+                return self._after_run
+            case "run":
+                return self._run
+            case None:
+                return None
 
     async def _run(self) -> None:
         """Run what is due, or resume, or continue."""
-        due, delivered = self._due(), self.session.tree.delivered
-        so_far = len(delivered)
-        begun, self._begun = self._begun or Promise[str](), None
-        is_continuation = self._continues and not (due or self._resumes)
-        if due or is_continuation:
-            self._has_continued = is_continuation
-        self._continues = self._resumes = self._is_paused = False
+        session, agenda = self.session, self._agenda
+        run = agenda.begin_run(session.pending_inputs)
+        delivered = len(session.tree.delivered)
 
-        def has_begun(run: str) -> None:
-            begun.keep(run)
+        def has_begun(id: str) -> None:
+            self._has_run = True
+            run.begun.keep(id)
             self._tell()
 
         end: RunEnd | None = None
+        why = "the run did not begin"
         try:
             end = await self._pod.run(
                 None,
-                follow_ups=[entry.input for entry in due if entry.follow_up],
-                is_continuation=is_continuation,
+                follow_ups=run.follow_ups,
+                is_continuation=run.is_continuation,
                 begun=has_begun,
             )
+            why = end.message
         except NothingToDo:
-            begun.fail(NotPaused("there is no open turn: give a prompt"))
-            return
+            run.begun.fail(NotPaused("there is no open turn: give a prompt"))
         except Exception as error:  # noqa: BLE001  one run ends by a bug, not the Pod
-            message = f"the run ended by an internal error: {crash_text(error)}"
-            self._listen(Warning(message=message))
+            why = f"the run ended by an internal error: {crash_text(error)}"
+            self._listen(Warning(message=why))
         finally:
-            self._is_pausing = False
-            begun.fail(NotDone("the run did not begin" if end is None else end.message))
-        if len(delivered) > so_far:
-            self._has_continued = False
-        self._is_paused = _is_paused(end)
-        is_finished = end is not None and end.outcome == "finished"
-        self._is_behind_run = is_finished and not self._is_fenced
-        is_stuck = not is_finished and not self._is_paused
-        stuck = {entry.input for entry in due} & self.session.tree.waiting.keys()
-        self._held = frozenset(stuck) if is_stuck else frozenset()
+            self._is_pausing = self._has_run = False
+            run.begun.fail(NotDone(why))
+        if len(session.tree.delivered) > delivered:
+            agenda.has_continued = False
+        agenda.end_run(run, end, session.pending_inputs, is_fenced=self._is_fenced)
 
     async def _after_run(self) -> None:
         """Compact what the run left; see whether the model is asked to continue."""
-        self._is_behind_run = False
+        agenda = self._agenda
+        agenda.begin_after_run()
         outcome = await self._pod.after_run()
         if outcome is None:
             return
-        then = after(
-            Compacted(
-                "post_run",
-                made_room=isinstance(outcome, Done),
-                in_run=False,
-                has_input=bool(self.session.pending_inputs),
-                auto_continue=self._auto_continue,
-                has_continued=self._has_continued,
-                is_fenced=self._is_fenced,
-            )
+        compacted = Compacted(
+            "post_run",
+            made_room=isinstance(outcome, Done),
+            in_run=False,
+            has_input=bool(self.session.pending_inputs),
+            auto_continue=self._auto_continue,
+            has_continued=agenda.has_continued,
+            is_fenced=self._is_fenced,
         )
-        self._continues = then == "continue"
+        if after(compacted) == "continue":
+            agenda.want_continuation()
 
     async def _do_job(self) -> None:
-        job = self._doing = self._job
-        self._job = None
+        job = self._agenda.begin_job()
         try:
-            if job is not None:
-                await job.do()
+            await job.do()
         finally:
-            self._doing = None
+            self._agenda.doing = None
 
-    async def _navigate(
-        self, target: str | None, summarize: bool, instructions: str, label: str
-    ) -> Navigation:
-        ask = self._doors.summarizer
+    async def _navigate(self, way: Way) -> Navigation:
         self._moving = trio.CancelScope()
         try:
-            with self._pod.watch.maintenance.doing("navigation"):
-                moved = await navigate(
-                    self.session,
-                    target,
-                    summarize=summarize,
-                    instructions=instructions,
-                    label=label,
-                    hooks=self._pod.hooks,
-                    summarizer=ask() if summarize and ask is not None else None,
-                    tell=self._listen,
-                    abort=self._moving,
-                )
-        except EntryNotFound as error:
-            raise NotFound(str(error)) from error
-        except NavigationRefused as error:
-            raise InvalidRequest(str(error)) from error
-        except NavigationMissed as error:
-            raise NotDone(str(error)) from error
+            moved = await go(
+                self._pod, way, self._doors, listen=self._listen, abort=self._moving
+            )
         finally:
             self._moving = None
         if not moved.cancelled and moved.new_leaf != moved.old_leaf:
-            self._pod.watch.occupancy.reset()
-            self._is_paused = self._is_behind_run = self._continues = False
+            self._agenda.leave_turn()
         return moved
-
-    async def _set_model(self, name: str) -> None:
-        before = self._pod.setup.model.id
-        if name == before:
-            return
-        if self._doors.switch is None:
-            raise InvalidRequest("this Pod has one model only")
-        try:
-            to = self._doors.switch(name)
-        except (SetupError, ManifestError) as error:
-            raise InvalidRequest(str(error)) from error
-        outcome = await self._pod.switch(to)
-        if isinstance(outcome, NotMade):
-            why = (
-                outcome.message
-                if isinstance(outcome, Skipped)
-                else outcome.entry.message
-            )
-            raise NotDone(
-                f"the history is too large for {name}: {why}. The model stays {before}"
-            )
 
     def _abandon(self) -> None:
         """Give the paused turn up; where nothing came of it yet, take it back."""
@@ -522,7 +419,7 @@ class LivePod:
         else:
             self.session.append(*taken_back(self.session.tree, back))
             self._pod.watch.occupancy.reset()
-        self._is_paused = False
+        self._agenda.leave_turn()
         self._tell()
 
     async def _ask(self, work: Work, do: Callable[[], Awaitable[T]]) -> T:
@@ -535,7 +432,7 @@ class LivePod:
             except (Refused, SessionError, Stopped) as error:
                 promise.fail(error)
 
-        self._job = _Job(work, perform, promise.fail)
+        self._agenda.job = Job(work, perform, promise.fail)
         self._wake()
         return await promise.wait()
 
@@ -556,36 +453,16 @@ class LivePod:
     def _refuse_busy(self) -> None:
         self._refuse_ended()
         self._pod.watch.maintenance.refuse()
-        for job in (self._job, self._doing):
-            if job is not None:
-                raise Busy(f"a {job.work} is under way; ask again when it is over")
-
-    def _refuse_waiting(self, error: Exception) -> None:
-        """Tell who waits for something that has not begun that it will not."""
-        self._refuse_begun(error)
-        if self._job is not None:
-            self._job.fail(error)
-            self._job = None
-
-    def _refuse_begun(self, error: Exception) -> None:
-        self._resumes = False
-        if self._begun is not None:
-            self._begun.fail(error)
-            self._begun = None
+        self._agenda.refuse_busy()
 
     def _wake(self) -> None:
-        self._held = frozenset()
+        self._agenda.let_go()
         self._woken.set()
 
     def _tell(self) -> None:
         if self.state != self._told:
             self._told = self.state
             self._listen(Status(state=self._told))
-
-
-def _is_paused(end: RunEnd | None) -> bool:
-    """Whether a run that ended so can be resumed because somebody paused it."""
-    return end is not None and end.interrupted and end.outcome == "yielded"
 
 
 async def _or_skipped(compacting: Callable[[], Awaitable[Outcome]]) -> Outcome:

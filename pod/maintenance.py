@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+import trio
+
 from pod.errors import Busy
 
 Work = Literal["compaction", "navigation", "model switch"]
@@ -19,6 +21,8 @@ class Maintenance:
     def __init__(self) -> None:
         self.work: Work | None = None
         """What is under way."""
+        self.abort = trio.CancelScope()
+        """Ends what is under way by itself, where it can be."""
         self.changed: Callable[[], None] = _tell_nobody
         """Called when that changes."""
 

@@ -351,6 +351,32 @@ class HookTable(Struct, frozen=True, forbid_unknown_fields=True):
     """For pre_tool_call and post_tool_call: the tools whose calls it is about. Empty: all."""
 
 
+class ListenerTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a run's events go, a JSON object a line (docs/events.md): a file, a command or a unix socket, one of them. A run never waits for it: one that is too slow is dropped."""
+
+    file: Annotated[PathText | None, Meta(examples=["events.jsonl"])] = None
+    """A file that the lines are appended to, relative to the manifest; outside of every write root."""
+    command: Annotated[
+        Annotated[
+            tuple[PathText, ...],
+            Meta(min_length=1, description="a list of words, the program first"),
+        ]
+        | None,
+        Meta(examples=[["./notify.sh"]]),
+    ] = None
+    """A program and its arguments that gets the lines on stdin; no shell reads the words. It runs in the manifest's folder, and what it prints goes to stderr."""
+    socket: Annotated[PathText | None, Meta(examples=["/run/user/1000/watch.sock"])] = (
+        None
+    )
+    """A unix socket to connect to, relative to the manifest. A connection that breaks is made again; what happened meanwhile is not told."""
+    types: Annotated[
+        tuple[Line, ...], Meta(examples=[["compact_start", "compact_done", "result"]])
+    ] = ()
+    """The types of events it gets. Empty: all, but for the deltas."""
+    partial: bool = False
+    """Whether it gets the deltas, too: text while it is written."""
+
+
 class BranchSummaryTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of a branch when a session goes back to another point: see docs/tree.md."""
 
@@ -377,3 +403,4 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     branch_summary: BranchSummaryTable = BranchSummaryTable()
     prune: PruneTable = PruneTable()
     hooks: tuple[HookTable, ...] = ()
+    listeners: tuple[ListenerTable, ...] = ()

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from pod.branch_summary.content import NO_CONTENT, has_content
 from pod.branch_summary.summary import Summarizer
+from pod.branch_summary.wish import Wish, problem_of, summary_of_hook, with_answer
 from pod.branches import Destination, LeftBehind, destination, left_behind
-from pod.compaction.file_operations import branch_details
 from pod.entries import (
     BranchSummary,
     InputEntry,
@@ -26,16 +26,13 @@ from pod.entries import (
 )
 from pod.errors import LogFailed, NavigationMissed, NavigationRefused
 from pod.events import NavigateStart
-from pod.hooks.answers import BeforeTreeAnswer, HookSummary
+from pod.hooks.answers import HookSummary
 from pod.hooks.hooks import Hooks
 from pod.hooks.payloads import BeforeTree, Navigated
 from pod.session import Session
 from worker.cancelled import is_cancel
 from worker.crash import crash_text
 from worker.events import Warning
-
-HOOK_SUMMARY_CHARS = 64_000
-"""Most characters of a hook's summary, some 16 000 tokens; a longer one is a failure."""
 
 
 class Navigation(Struct, frozen=True):
@@ -52,19 +49,6 @@ class Navigation(Struct, frozen=True):
     entry: BranchSummary | None = None
     cancelled: bool = False
     message: str = ""
-
-
-class Wish(Struct, frozen=True):
-    """What a navigation is asked for, besides its target.
-
-    *instructions* go to the summariser, behind its own or in their place. A
-    *label* is put on the branch summary; without one, on the target.
-    """
-
-    summarize: bool = False
-    instructions: str = ""
-    replace_instructions: bool = False
-    label: str = ""
 
 
 Tell = Callable[[NavigateStart | Warning], None]
@@ -89,15 +73,17 @@ async def navigate(
     it that nothing else (a run, a compaction) changes the session meanwhile;
     input may be accepted, and waits where the session goes.
 
-    The order: where the leaf is the target already nothing happens, but for the
+    The order: during a run or a compaction it is refused; where the leaf is the
+    target already nothing happens, but for the
     *label*; then the target is looked for, the entries collected, the hooks
     asked, the branch summarised, and the leaf, the summary and the label written
-    as one and durably. Cancelling *abort* until then gives a cancelled
+    as one and durably. What of the new path cannot be shown as the log says is told
+    as warnings. Cancelling *abort* until then gives a cancelled
     navigation; a cancel from outside passes.
 
-    Raises EntryNotFound, NavigationRefused (nothing to summarise, or no model to
-    do it), NavigationMissed (no summary came of it), LogFailed: then the leaf is
-    where it was.
+    Raises EntryNotFound, NavigationRefused (a run or a compaction is under way,
+    there is nothing to summarise, or no model to do it), NavigationMissed (no
+    summary came of it), LogFailed: then the leaf is where it was.
     """
     wish = Wish(summarize, instructions, replace_instructions, label)
     return await _Navigation(
@@ -135,6 +121,10 @@ class _Navigation:
         self._old = session.leaf
 
     async def run(self) -> Navigation:
+        if self._session.run is not None:
+            raise NavigationRefused("A run is under way: it has to end first")
+        if self._session.tree.compacting:
+            raise NavigationRefused("A compaction is under way: it has to end first")
         if self._target == self._old:
             return await self._stay()
         place = destination(self._session.tree, self._target)
@@ -144,7 +134,7 @@ class _Navigation:
             answer = await self._hooks.before_tree(self._payload(behind))
             if answer.cancel:
                 return self._cancelled(answer.message or "a hook cancelled it")
-            self._wish = _with(self._wish, answer)
+            self._wish = with_answer(self._wish, answer)
             entry = await self._summary(place, behind, answer.summary)
         if self._abort.cancelled_caught:
             return self._cancelled("cancelled")
@@ -203,19 +193,10 @@ class _Navigation:
 
     def _of_hook(self, given: HookSummary, behind: LeftBehind) -> BranchSummary | None:
         """Return what a hook wrote, None (and a warning) where it cannot be used."""
-        text = given.text.strip()
-        wrong = ""
-        if not text:
-            wrong = "is empty"
-        elif len(text) > HOOK_SUMMARY_CHARS:
-            wrong = f"has {len(text):,} characters, at most {HOOK_SUMMARY_CHARS:,} fit"
-        if wrong:
+        if wrong := problem_of(given):
             self._tell(Warning(message=f"a hook's branch summary {wrong}: not used"))
             return None
-        details = given.details
-        if details is None:
-            details = branch_details(behind.entries)
-        return BranchSummary(from_id="", summary=text, details=details, from_hook=True)
+        return summary_of_hook(given, behind.entries)
 
     async def _ask(self, summarizer: Summarizer, behind: LeftBehind) -> BranchSummary:
         """Have the branch summarised; what goes wrong stands in the log."""
@@ -277,6 +258,8 @@ class _Navigation:
         with trio.CancelScope(shield=True):
             written = session.move(place.leaf, *behind)
             await session.commit()
+        for problem in session.problems:
+            self._tell(Warning(message=problem.message))
         found = next((e for e in written if isinstance(e, BranchSummary)), None)
         await self._hooks.tree(
             Navigated(
@@ -304,21 +287,6 @@ class _Navigation:
                 " moved",
                 code="moved",
             )
-
-
-def _with(wish: Wish, answer: BeforeTreeAnswer) -> Wish:
-    """Return *wish* with what a hook puts in the place of it."""
-    replaces = answer.replace_instructions
-    return Wish(
-        summarize=wish.summarize,
-        instructions=wish.instructions
-        if answer.instructions is None
-        else answer.instructions,
-        replace_instructions=wish.replace_instructions
-        if replaces is None
-        else replaces,
-        label=wish.label if answer.label is None else answer.label,
-    )
 
 
 def _missed(error: BaseException) -> NavigationMissed:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from pod.between_runs import Doors
+from pod.branch_summary.opening import open_summarizer
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
 from pod.errors import SetupError
-from pod.live import Doors, LivePod
+from pod.live import LivePod
 from pod.pod import Pod, Switched
 from pod.session import Session
 from pod.setup import (
@@ -21,6 +23,7 @@ from pod.setup import (
     open_pod,
     refuse_limits,
     scripted_policy,
+    summary_models,
     watch_over,
 )
 from worker.client import Client
@@ -45,8 +48,8 @@ def open_live(
     manifest = parts.manifest
 
     def summarizer() -> BranchSummarizer:
-        reserve = manifest.branch_summary.reserve_tokens
-        return BranchSummarizer(pod.setup, listen=tell, reserve_tokens=reserve)
+        models = summary_models(manifest, pod.setup.model)
+        return open_summarizer(manifest, pod.setup, models=models, listen=tell)
 
     def fork(log: Path, entry: str | None) -> str:
         return parts.store.fork(log, entry).stem

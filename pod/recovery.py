@@ -14,6 +14,7 @@ from pod.entries import (
     CompactionStart,
     InputEntry,
     ItemEntry,
+    Leaf,
     RunEnd,
     RunStart,
     UsageEntry,
@@ -61,6 +62,20 @@ def settled(
         )
         for call in unanswered(items)
     ]
+
+
+CUT_OFF = (
+    "Pod's process ended while the session was moved to another entry: it stands"
+    " where it stood before."
+)
+
+
+def cut_off_navigation(entries: Sequence[AnyEntry]) -> Leaf | None:
+    """Return the navigation a log ends in, if not all that belongs to it was written."""
+    leaf = next((e for e in reversed(entries) if isinstance(e, Leaf)), None)
+    if leaf is None or entries[-1].seq - leaf.seq >= leaf.behind:
+        return None
+    return leaf
 
 
 def close_compactions(

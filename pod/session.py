@@ -30,10 +30,12 @@ from pod.entries import (
 )
 from pod.log import Durability, Log, NoLog, SessionLog, read_entries, read_undamaged
 from pod.recovery import (
+    CUT_OFF,
     Cause,
     close_compactions,
     close_left_run,
     close_run,
+    cut_off_navigation,
     delivered_before,
     settled,
 )
@@ -171,6 +173,11 @@ class Session:
         return self.header.id
 
     @property
+    def seq(self) -> int:
+        """The number of the last entry, 0 where there is none."""
+        return self._seq
+
+    @property
     def leaf(self) -> str | None:
         return self.tree.leaf
 
@@ -276,9 +283,8 @@ class Session:
         path = self.tree.path(leaf)
         self.tree.hold(path)  # it is asked for again when the leaf is written
         there = View(path)
-        return self.append(
-            Leaf(target=leaf), *settled(there.items, "left_call"), *behind
-        )
+        added = [*settled(there.items, "left_call"), *behind]
+        return self.append(Leaf(target=leaf, behind=len(added)), *added)
 
     def close(self) -> None:
         """Let go of the log, and of the files of a session that is not kept."""
@@ -377,6 +383,11 @@ class Session:
     def _recover(
         self, notices: Sequence[str], cause: Cause, entries: Sequence[AnyEntry]
     ) -> None:
+        undone: tuple[Known, ...] = ()
+        if (cut := cut_off_navigation(entries)) is not None:
+            self.recovered = undone = self.append(
+                Leaf(target=cut.parent), Notice(message=CUT_OFF)
+            )
         path = self.path_entries()
         before = state(self.header, path)
         lost = before.open_run
@@ -402,7 +413,7 @@ class Session:
         if lost:
             found.append(close_run(path, lost, cause))
         if found:
-            self.recovered = self.append(*found)
+            self.recovered = (*undone, *self.append(*found))
 
 
 def _ignore(entry: Known) -> None:

@@ -22,6 +22,7 @@ from pod.compaction.compactor import Tell
 from pod.compaction.limits import limits_problem
 from pod.compaction.opening import files_of, open_watch
 from pod.compaction.watch import ContextWatch
+from pod.entries import Known
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
 from pod.exits import Exit
@@ -142,14 +143,17 @@ def open_pod(
     tell: Tell,
     settled: Callable[[], Awaitable[None]],
 ) -> Pod:
-    """Return the Pod of *session*. *tell* hears its live events."""
+    """Return the Pod of *session*. *tell* hears its live events.
+
+    Whoever hears the session's entries does so before this is called.
+    """
     files = files_of(session)
     refuse_limits(parts, opened.setup)
     hooks = Hooks(opened.hooks, tell=tell)
     watch = watch_over(
         parts, opened, session, opened.setup, files=files, tell=tell, hooks=hooks
     )
-    return Pod(
+    pod = Pod(
         session,
         opened.setup,
         bounds=parts.bounds,
@@ -159,6 +163,15 @@ def open_pod(
         files=files,
         hooks=hooks,
     )
+    on_entry = session.on_entry
+
+    def heard(entry: Known) -> None:
+        on_entry(entry)
+        if (context := pod.watch.told(entry)) is not None:
+            tell(context)
+
+    session.on_entry = heard
+    return pod
 
 
 def watch_over(
@@ -190,13 +203,19 @@ def watch_over(
         worker_permit=opened.worker_permit,
         files=files,
         tell=tell,
-        summarizers=[
-            suited(model_of(parts.manifest, id), model) for id in table.models
-        ],
+        summarizers=summary_models(parts.manifest, model),
         hooks=hooks,
         maintenance=maintenance,
         asked=asked,
     )
+
+
+def summary_models(manifest: Manifest, like: Model) -> list[Model]:
+    """Return the models that summaries are asked of in one call, in order.
+
+    *like* is the Pod's own; none where the manifest names none.
+    """
+    return [suited(model_of(manifest, id), like) for id in manifest.compaction.models]
 
 
 def refuse_limits(parts: Parts, setup: Setup) -> None:

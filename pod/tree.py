@@ -1,6 +1,6 @@
 """The tree that a log's entries form, and where the session stands in it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -41,6 +41,9 @@ HELD = (
     Leaf,
 )
 """Kinds that are never let go of: small, and state() and the breaker need them."""
+
+_LED_IN = (InputEntry, DeliveredEntry, RunStart, *ASIDE)
+"""Kinds that a message brings along, or that lie beside the path before it."""
 
 Load = Callable[[Collection[str]], Mapping[str, AnyEntry]]
 """Reads entries again, by their ids. Raises LogFailed."""
@@ -186,6 +189,10 @@ class Tree:
         nodes = self._nodes(leaf)
         return [entry for entry in nodes if not isinstance(entry, Stub)]
 
+    def before(self, id: str) -> str | None:
+        """Return the leaf that leaves this entry out (see before). Raises KeyError."""
+        return before(self.path(id))
+
     def free(self, needed: Collection[str]) -> None:
         """Let go of all entries but those *needed* and those of the kinds HELD."""
         if self._load is None:
@@ -216,16 +223,17 @@ class Tree:
         read = self._load(missing) if missing and self._load else {}
         return [read[node.id] if isinstance(node, Stub) else node for node in nodes]
 
-    def before(self, id: str) -> str | None:
-        """Return the leaf that leaves this entry out, and what led in to it.
 
-        That is its parent; but an input that was only accepted for it, or a run
-        that only began for it, goes with it. Raises KeyError.
-        """
-        path = self.path(id)[:-1]
-        while path and isinstance(path[-1], InputEntry | DeliveredEntry | RunStart):
-            path.pop()
-        return path[-1].id if path else None
+def before(path: Sequence[AnyEntry]) -> str | None:
+    """Return the leaf that leaves out the last entry of *path*, and what led in to it.
+
+    That is the one before it; but an input that was only accepted for it, or a
+    run that only began for it, goes with it.
+    """
+    rest = list(path[:-1])
+    while rest and isinstance(rest[-1], _LED_IN):
+        rest.pop()
+    return rest[-1].id if rest else None
 
 
 def fork(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.compaction.framing import branch_summary_text, leading_items
+from pod.compaction.framing import branch_summary_text, escaped, leading_items
 from pod.entries import (
     AnyEntry,
     BranchSummary,
@@ -139,7 +139,7 @@ class View:
             ):
                 pass
             case CustomMessage(kind=kind, text=text):
-                text = fill("custom_message", kind=kind, text=text)
+                text = fill("custom_message", kind=kind, text=escaped(text))
                 self._show(entry.id, SystemText(text))
             case BranchSummary(summary=summary, details=details):
                 if summary.strip():

@@ -9,6 +9,8 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
+from tests.secret import KEY, VARIABLE
+
 ROOT = Path(__file__).resolve().parents[1]
 POD = (sys.executable, "-P", "-m", "pod")
 
@@ -29,6 +31,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "XDG_STATE_HOME": str(home / "state"),
         "PYTHONPATH": str(ROOT),
         "LANG": "C.UTF-8",
+        VARIABLE: KEY,
         **more,
     }
 

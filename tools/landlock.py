@@ -8,6 +8,7 @@ numbers on every architecture.
 """
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -92,6 +93,8 @@ class Ruleset:
     def __init__(self, *, network: bool = False, signals: bool = False) -> None:
         """Begin with nothing allowed. Raises OSError where there is no Landlock."""
         version = abi()
+        if version == 0:
+            raise OSError(errno.ENOSYS, "there is no Landlock here")
         self.handled = Access(ALL)
         for access, since in _SINCE.items():
             if version < since:

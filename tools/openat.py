@@ -7,6 +7,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -78,6 +79,39 @@ def open_beneath(folder: int, path: str, flags: int) -> int | None:
             raise OSError(code, os.strerror(code), path)
     raise OSError(errno.EAGAIN, "its folders keep being renamed", path)
 
+
+def is_secret(fd: int) -> bool:
+    """Whether *fd* shows a program's environment or memory, and so its keys.
+
+    That is some files in /proc, wherever it is mounted: asked of the open file,
+    whose name cannot change under us.
+    """
+    if not _is_procfs(fd):
+        return False
+    try:
+        name = Path(f"/proc/self/fd/{fd}").readlink().name
+    except OSError:
+        return True
+    return name in _SECRET
+
+
+_SECRET = frozenset({"environ", "mem", "auxv", "kcore", "pagemap"})
+
+
+def _is_procfs(fd: int) -> bool:
+    """fstatfs(2) tells the kind of the file system in its first word."""
+    if not sys.platform.startswith("linux"):
+        return False
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _LIBC.fstatfs(ctypes.c_int(fd), buffer) != 0:
+        return False
+    (kind,) = struct.unpack_from("@l", buffer.raw)
+    return bool(kind == _PROC_SUPER_MAGIC)
+
+
+_STATFS_BYTES = 256
+"""More than struct statfs has on any architecture."""
+_PROC_SUPER_MAGIC = 0x9FA0
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syscall.restype = ctypes.c_long

@@ -10,7 +10,8 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+
+from tools.programs import find_program
 
 BATCH_FILES = 500
 """Their names fit on a command line (128 KiB for one) in all but odd cases."""
@@ -133,10 +134,4 @@ def _ask(
 
 def find_rg(write_roots: Sequence[str]) -> str | None:
     """Find ripgrep on PATH; not below *write_roots*, where a model may have put it."""
-    for folder in os.get_exec_path():
-        path = os.path.realpath(f"{folder}/rg")
-        is_program = Path(path).is_file() and os.access(path, os.X_OK)
-        below = [path.startswith(root.rstrip("/") + "/") for root in write_roots]
-        if folder.startswith("/") and is_program and not any(below):
-            return path
-    return None
+    return find_program("rg", outside=write_roots)

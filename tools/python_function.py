@@ -109,12 +109,16 @@ class _PythonFunction:
 
 
 async def returned_by(
-    function: Callable[..., object], call: Callable[[], object]
+    function: Callable[..., object],
+    call: Callable[[], object],
+    *,
+    limiter: trio.CapacityLimiter | None = None,
 ) -> object:
     """Return what *call* returns, which calls *function*, async (trio) or not.
 
     One that is not runs in a thread, which a cancel does not wait for: it goes
-    on until it ends by itself, or the process does.
+    on until it ends by itself, or the process does, and keeps its place in
+    *limiter* until then.
     """
     if inspect.iscoroutinefunction(function):
         coroutine = call()
@@ -122,7 +126,7 @@ async def returned_by(
         return await _wait(coroutine)
     # In a tuple, since trio takes a coroutine for a mistake. Here a decorator
     # may have hidden that the function is async.
-    (returned,) = await _in_thread(lambda: (call(),))
+    (returned,) = await _in_thread(lambda: (call(),), limiter)
     if inspect.iscoroutine(returned):
         return await _wait(returned)
     return returned
@@ -132,14 +136,16 @@ async def _wait(coroutine: Awaitable[object]) -> object:
     return await coroutine
 
 
-async def _in_thread(work: Callable[[], T]) -> T:
+async def _in_thread(
+    work: Callable[[], T], limiter: trio.CapacityLimiter | None = None
+) -> T:
     """Call *work*; a call that is cancelled does not wait for it.
 
-    It has a limiter of its own: a function that never ends would keep its
-    place for ever in the one that everything else uses.
+    Without *limiter* it has one of its own: a function that never ends would
+    keep its place for ever in the one that everything else uses.
     """
     return await trio.to_thread.run_sync(
-        work, abandon_on_cancel=True, limiter=trio.CapacityLimiter(1)
+        work, abandon_on_cancel=True, limiter=limiter or trio.CapacityLimiter(1)
     )
 
 

@@ -29,6 +29,9 @@ IMAGE_BYTES = 5 * 1024 * 1024
 COUNTED_BYTES = 256 * 1024 * 1024
 """How far beyond the page lines are still counted, to say how many there are."""
 
+READ_BYTES = 256 * 1024 * 1024
+"""How much is read until a page is full: a sparse file may claim to have exabytes."""
+
 _CHUNK_BYTES = 1024 * 1024
 _UNSIZED_BYTES = 16 * 1024 * 1024
 """How much is read of a file that says it is empty (as those in /proc do)."""
@@ -91,7 +94,8 @@ class ReadFile:
                     max_bytes=self._max_bytes,
                     max_line_bytes=LINE_BYTES,
                 )
-                is_whole = _fill(page, as_utf_8(chunks(opened, start)), check)
+                pieces = checked(chunks(opened, start), check)
+                is_whole = fill(page, as_utf_8(pieces), shown)
         except OSError as error:
             raise ToolError(f"{shown}: {error.strerror}") from error
         return _answer(page, shown, opened, is_whole=is_whole, offset=wanted.offset)
@@ -110,6 +114,13 @@ def chunks(opened: Opened, start: bytes) -> Iterator[bytes]:
         left -= len(chunk)
 
 
+def checked(pieces: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    """Yield *pieces*; *check* is called before each, and may raise to stop it."""
+    for piece in pieces:
+        check()
+        yield piece
+
+
 def as_utf_8(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Drop a byte order mark; turn UTF-16 and UTF-32 into UTF-8."""
     start = next(pieces)
@@ -126,16 +137,27 @@ def as_utf_8(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _fill(page: Page, chunks: Iterator[bytes], check: Callable[[], None]) -> bool:
-    """Feed *page*; return whether all was read, so that its total is right."""
-    beyond = 0
+def fill(page: Page, chunks: Iterator[bytes], shown: str) -> bool:
+    """Feed *page*; return whether all was read, so that its total is right.
+
+    Raises ToolError where the page does not begin within READ_BYTES.
+    """
+    before = beyond = 0
     for chunk in chunks:
-        check()
         page.feed(chunk)
         if page.is_full:
             beyond += len(chunk)
             if beyond > COUNTED_BYTES:
                 return False
+            continue
+        before += len(chunk)
+        if before > READ_BYTES:
+            if page.lines:
+                return False
+            raise ToolError(
+                f"{shown}: these lines do not begin within the first"
+                f" {READ_BYTES // 2**20} MiB, and no more is read"
+            )
     page.finish()
     return True
 

@@ -9,17 +9,26 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
 from tools.base import ToolError
 from tools.near import near_names
-from tools.openat import FOLDER, Anchor, OutsideError, Walk, open_beneath, parts_of
+from tools.openat import (
+    FOLDER,
+    Anchor,
+    OutsideError,
+    Walk,
+    is_secret,
+    open_beneath,
+    parts_of,
+)
 from tools.text import one_line
 
 MOST_NAMES = 1000
@@ -28,6 +37,23 @@ MOST_NAMES = 1000
 _CHUNK_BYTES = 1024 * 1024
 
 Kind = Literal["file", "folder", "other"]
+
+T = TypeVar("T")
+
+
+def _here(act: Callable[[], T]) -> T:
+    return act()
+
+
+class FolderError(ToolError):
+    """What was to be read is a folder."""
+
+
+class Opener(Protocol):
+    """Does what touches the disk, in whatever thread may do so."""
+
+    def __call__(self, act: Callable[[], T], /) -> T:
+        """Call *act* and return its result."""
 
 
 class Opened(Struct, frozen=True):
@@ -62,6 +88,7 @@ class Scope:
         """
         self.cwd = os.path.realpath(cwd)
         self._openat2 = openat2
+        self._do: Opener = _here
         self._anchors: list[Anchor] = []
         self._readable: dict[str, Anchor] = {}
         self._writable: dict[str, Anchor] = {}
@@ -79,7 +106,7 @@ class Scope:
         real = os.path.realpath(root)
         anchor = next((a for a in self._anchors if a.path == real), None)
         if anchor is None:
-            anchor = Anchor(real, os.open(real, FOLDER))
+            anchor = Anchor(real, os.open(real, FOLDER | os.O_NOFOLLOW))
             self._anchors.append(anchor)
         roots[real] = anchor
         # The name it was given by leads there too.
@@ -92,6 +119,21 @@ class Scope:
         self._anchors.clear()
         self._readable.clear()
         self._writable.clear()
+
+    def reading(self, do: Opener) -> Self:
+        """Return this scope for reading only, with *do* opening its files.
+
+        It is of use as long as this one is open, and needs no closing.
+        """
+        other = copy(self)
+        other._do = do
+        other._writable = {}
+        return other
+
+    @property
+    def anchors(self) -> tuple[int, ...]:
+        """The descriptors of the roots; they are the scope's."""
+        return tuple(anchor.fd for anchor in self._anchors)
 
     @property
     def read_roots(self) -> tuple[str, ...]:
@@ -126,12 +168,26 @@ class Scope:
 
     def open_read(self, path: str) -> Opened:
         """Open a regular file. Raises ToolError, for folders and devices too."""
+        match self.open_either(path):
+            case Opened() as opened:
+                return opened
+            case folder:
+                os.close(folder)
+                raise FolderError(_not_a_file(self.shown(path), stat.S_IFDIR))
+
+    def open_either(self, path: str) -> Opened | int:
+        """Open a regular file, or a folder for reading: then it is a descriptor.
+
+        The caller closes either. Raises ToolError.
+        """
         absolute = self.absolute(path)
         # O_NONBLOCK: opening a FIFO must not wait for a writer.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         fd = self._open(absolute, flags)
         try:
             found = os.fstat(fd)
+            if stat.S_ISDIR(found.st_mode):
+                return fd
             if not stat.S_ISREG(found.st_mode):
                 raise ToolError(_not_a_file(self.shown(absolute), found.st_mode))
             file = os.fdopen(fd, "rb", buffering=0)
@@ -163,9 +219,13 @@ class Scope:
         Raises ToolError if it lies outside, or cannot be looked at.
         """
         absolute = self.absolute(path)
-        try:
+
+        def look() -> os.stat_result:
             with self._walk(absolute, self._readable) as walk:
-                found = os.stat(walk.name, dir_fd=walk.folder, follow_symlinks=False)
+                return os.stat(walk.name, dir_fd=walk.folder, follow_symlinks=False)
+
+        try:
+            found = self._do(look)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -212,21 +272,31 @@ class Scope:
             return None
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(_not_a_file(shown, found.st_mode))
-        if not os.access(walk.name, os.W_OK, dir_fd=walk.folder):
+        if not os.access(walk.name, os.W_OK, dir_fd=walk.folder, follow_symlinks=False):
             mode = stat.S_IMODE(found.st_mode)
             raise ToolError(f"{shown} is read-only (mode {mode:04o})")
         return found
 
     def _open(self, absolute: str, flags: int) -> int:
         with self._refusals(absolute):
-            anchor, parts = self._find(absolute, self._readable)
-            if self._openat2:
-                fd = open_beneath(anchor.fd, "/".join(parts) or ".", flags)
-                if fd is not None:
-                    return fd
-            with self._walk(absolute, self._readable) as walk:
-                flags |= os.O_NOFOLLOW | os.O_CLOEXEC
-                return os.open(walk.name, flags, dir_fd=walk.folder)
+            fd = self._do(lambda: self._opened(absolute, flags))
+        if is_secret(fd):
+            os.close(fd)
+            raise ToolError(
+                f"{self.shown(absolute)} shows the environment or the memory of a"
+                " program, and is not read: there may be keys in it"
+            )
+        return fd
+
+    def _opened(self, absolute: str, flags: int) -> int:
+        anchor, parts = self._find(absolute, self._readable)
+        if self._openat2:
+            fd = open_beneath(anchor.fd, "/".join(parts) or ".", flags)
+            if fd is not None:
+                return fd
+        with self._walk(absolute, self._readable) as walk:
+            flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+            return os.open(walk.name, flags, dir_fd=walk.folder)
 
     def _walk(
         self, absolute: str, roots: dict[str, Anchor], *, make: bool = False

@@ -16,6 +16,7 @@ from types import FrameType
 from msgspec import Struct
 
 from tools.ignore import IgnoreFile, Rules
+from tools.openat import is_secret
 from tools.patterns import depth_of, expand, to_regex
 from tools.prefilter import loosened, worth_a_look
 from tools.text import bom_of, clean, decode, is_binary, one_line
@@ -242,7 +243,7 @@ def _read(request: Grep, path: str) -> str:
     try:
         fd = request.start if not request.is_folder else open_found(request.start, path)
         with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
+            if not stat.S_ISREG(os.fstat(fd).st_mode) or is_secret(fd):
                 return ""
             data = file.read(FILE_BYTES)
     except OSError:

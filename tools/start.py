@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tools.base import ToolError
 from tools.ignore import MOST_BYTES, IgnoreFile
-from tools.scope import Scope
+from tools.scope import Opened, Scope, read_up_to
 
 
 class Start(Struct, frozen=True):
@@ -28,11 +28,13 @@ class Start(Struct, frozen=True):
 def open_start(scope: Scope, path: str) -> Iterator[Start]:
     """Open *path* for a search. Raises ToolError."""
     shown = scope.shown(path)
-    if scope.kind(path) != "folder":
-        with scope.open_read(path).file as file:
-            yield Start(file.fileno(), False, shown, "", ())
-        return
-    fd = scope.open_folder(path)
+    match scope.open_either(path):
+        case Opened(file=file):
+            with file:
+                yield Start(file.fileno(), False, shown, "", ())
+            return
+        case fd:
+            pass
     prefix = "" if shown == "." else shown.rstrip("/") + "/"
     try:
         yield Start(fd, True, shown, prefix, _above(scope, scope.absolute(path)))
@@ -57,7 +59,10 @@ def _above(scope: Scope, start: str) -> tuple[IgnoreFile, ...]:
 
 
 def _text(scope: Scope, path: str) -> str:
-    if scope.kind(path) != "file":
+    opened = scope.open_either(path)
+    if isinstance(opened, int):
+        os.close(opened)
         return ""
-    data = scope.read_bytes(path, max_bytes=MOST_BYTES)
+    with opened.file:
+        data = read_up_to(opened.file, MOST_BYTES)
     return data.decode("utf-8-sig", "replace")

@@ -5,9 +5,10 @@ the reading of the answer: its own event objects change unknown blocks, leave
 generators to the collector and do not notice a stream that ends half-way.
 """
 
+import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -16,12 +17,14 @@ from urllib.parse import quote
 import msgspec
 import trio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from worker.api import Request
 from worker.body import CLOSE_SECONDS, Body
 from worker.client import Delta, Failure, ProviderError, Response
 from worker.encode import Encoded, encode_count, encode_request
 from worker.failures import classify, reread
+from worker.keys import secrets_of, without
 from worker.stream import Fold
 from worker.transport_errors import failure_of
 
@@ -84,6 +87,7 @@ class AnthropicClient:
         self._transport = transport
         self._opened: AsyncAnthropic | None = None
         self._sent = Encoded()
+        self._secrets = secrets_of(os.environ, api_key)
 
     async def __aenter__(self) -> Self:
         """Import the SDK, which takes a second, and build its client.
@@ -91,14 +95,27 @@ class AnthropicClient:
         Raises ProviderError for a base_url, credentials, a proxy or certificates
         that make no sense.
         """
-        try:
-            self._opened = await trio.to_thread.run_sync(self._open)
-        except (ValueError, ImportError, OSError) as error:
-            text = f"the connection to the provider cannot be set up: {error}"
-            raise ProviderError(Failure("invalid", text)) from error
-        except Exception as error:
-            raise ProviderError(failure_of(error)) from error
+        with self._nothing_shown():
+            try:
+                self._opened = await trio.to_thread.run_sync(self._open)
+            except (ValueError, ImportError, OSError) as error:
+                text = f"the connection to the provider cannot be set up: {error}"
+                raise ProviderError(Failure("invalid", text)) from error
+            except Exception as error:
+                raise ProviderError(failure_of(error)) from error
         return self
+
+    @contextmanager
+    def _nothing_shown(self) -> Iterator[None]:
+        """Keep the key out of failures: there are servers that repeat it."""
+        try:
+            yield
+        except ProviderError as error:
+            failure = error.failure
+            message = without(failure.message, self._secrets)
+            if message == failure.message:
+                raise
+            raise ProviderError(replace(failure, message=message)) from None
 
     async def __aexit__(
         self,
@@ -116,6 +133,12 @@ class AnthropicClient:
         self, request: Request, on_delta: Callable[[Delta], None]
     ) -> Response:
         """Send *request* and fold its event stream. Raises ProviderError."""
+        with self._nothing_shown():
+            return await self._ask(request, on_delta)
+
+    async def _ask(
+        self, request: Request, on_delta: Callable[[Delta], None]
+    ) -> Response:
         body = _encoded(partial(encode_request, encoded=self._sent), request)
         response = await self._send("/v1/messages", body, request.betas)
         fold = Fold(request_id=response.headers.get("request-id"))
@@ -143,16 +166,19 @@ class AnthropicClient:
         """Ask how many tokens *request*'s prompt has. Raises ProviderError."""
         body = _encoded(encode_count, request)
         path = "/v1/messages/count_tokens"
-        response = await self._send(path, body, request.betas)
-        return _decoded(await self._read(response, LARGEST_ANSWER), _Count).input_tokens
+        with self._nothing_shown():
+            response = await self._send(path, body, request.betas)
+            answer = await self._read(response, LARGEST_ANSWER)
+            return _decoded(answer, _Count).input_tokens
 
     async def fetch_model(self, id: str) -> ModelLimits:
         """Ask the models API for the limits of the model *id*.
 
         Raises ProviderError; many servers have no such API (not_found).
         """
-        response = await self._send(f"/v1/models/{quote(id, safe='')}", None)
-        info = _decoded(await self._read(response, LARGEST_ANSWER), _Info)
+        with self._nothing_shown():
+            response = await self._send(f"/v1/models/{quote(id, safe='')}", None)
+            info = _decoded(await self._read(response, LARGEST_ANSWER), _Info)
         return ModelLimits(info.max_input_tokens, info.max_tokens)
 
     def _open(self) -> "AsyncAnthropic":
@@ -257,7 +283,7 @@ def _with_partial(failure: Failure, fold: Fold) -> Failure:
     if failure.partial or failure.usage:
         return failure
     known = fold.failure(failure.kind, failure.message)
-    return msgspec.structs.replace(
+    return replace(
         failure,
         partial=known.partial,
         usage=known.usage,

@@ -82,6 +82,15 @@ class ToolSpec(Struct, frozen=True):
     input_schema: Raw
 
 
+class Compact(Struct, frozen=True):
+    """Asks the provider to compact: the answer is one block, and no reply.
+
+    *instructions* take the place of the provider's own prompt; "" for none.
+    """
+
+    instructions: str = ""
+
+
 class Request(Struct, frozen=True):
     """One call to a model.
 
@@ -100,3 +109,4 @@ class Request(Struct, frozen=True):
     temperature: float | None = None
     betas: tuple[str, ...] = ()
     """Sent as the ``anthropic-beta`` header."""
+    compaction: Compact | None = None

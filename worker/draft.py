@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from prompts import load
@@ -20,6 +20,7 @@ from worker.items import (
     AssistantText,
     FromModel,
     Item,
+    Native,
     Opaque,
     Reasoning,
     SystemText,
@@ -72,6 +73,8 @@ class Draft:
             self._settled = before._settled
             self._last_response = before._last_response
             self._messages = list(self._settled)
+        if not self._messages:
+            self._begin()
         self._build(max(self._last_response[0], leading(items)))
         self._close()
 
@@ -108,6 +111,14 @@ class Draft:
             and before._model == self._model
             and _below(before._images, start) == _below(self._images, start)
         )
+
+    def _begin(self) -> None:
+        """Put the block that stands for what was before at the very beginning."""
+        for index, item in enumerate(self._items[: leading(self._items)]):
+            if (block := native_of(item, self._model)) is not None:
+                raw = Raw(block.json.encode())
+                self._add("assistant", [(index, api.Opaque(raw))])
+                return
 
     def _build(self, first: int) -> None:
         # Items between two responses; one that leaves nothing to send joins them.
@@ -209,9 +220,12 @@ class Draft:
     def _may_go_on(self, message: _Message) -> bool:
         """Whether the model may continue this message of its own.
 
-        Any model does after a pause in its server tools.
+        Any model does after a pause in its server tools, none after a block that
+        stands for what was before.
         """
         ending = self._items[message.indexes[-1]]
+        if isinstance(ending, SystemText):
+            return False
         return self._has_prefill or is_paused([ending])
 
     def _add_neutral(self, index: int) -> None:
@@ -293,6 +307,14 @@ def leading(items: Sequence[Item]) -> int:
         if not isinstance(item, SystemText):
             return index
     return len(items)
+
+
+def native_of(item: Item, model: Model) -> Native | None:
+    """Return the block that is sent to *model* in place of *item*, if there is one."""
+    native = item.native if isinstance(item, SystemText) else None
+    if native is None or native.provider != model.provider:
+        return None
+    return native if is_same_model(native.model, model.id) else None
 
 
 def is_on(thinking: Thinking) -> bool:

@@ -33,6 +33,12 @@ class _OutputConfig(Struct, frozen=True):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
+class _Compaction(
+    Struct, frozen=True, tag_field="type", tag="summarize", omit_defaults=True
+):
+    instructions: str = ""
+
+
 class _Message(Struct, frozen=True):
     role: Literal["user", "assistant", "system"]
     content: str | list[Raw]
@@ -53,6 +59,7 @@ class _Body(Struct, frozen=True, omit_defaults=True, kw_only=True):
     temperature: float | None = None
     thinking: _Thinking | None = None
     output_config: _OutputConfig | None = None
+    compaction: _Compaction | None = None
     tools: tuple[_Tool, ...] = ()
     system: str | list[Raw] = ""
     messages: list[_Message]
@@ -129,6 +136,9 @@ def _body(
         temperature=None if max_tokens is UNSET else request.temperature,
         thinking=_thinking(request.thinking),
         output_config=_OutputConfig(request.effort) if request.effort else None,
+        compaction=None
+        if request.compaction is None or max_tokens is UNSET
+        else _Compaction(request.compaction.instructions),
         tools=tuple(
             _Tool(tool.name, tool.description, tool.input_schema)
             for tool in request.tools
@@ -190,6 +200,9 @@ def decode_request(body: bytes, *, counting: bool = False) -> api.Request:
             thinking=_thought(read.thinking),
             effort=None if read.output_config is None else read.output_config.effort,
             temperature=read.temperature,
+            compaction=None
+            if read.compaction is None
+            else api.Compact(read.compaction.instructions),
         )
     except (UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"not a request: {error}") from error

@@ -9,10 +9,26 @@ from msgspec import Struct
 from tools.base import Image
 
 
+class Native(Struct, frozen=True):
+    """A block of the provider's that stands for a text, byte for byte.
+
+    Only *model* of *provider* can read it; *json* is the whole block.
+    """
+
+    provider: str
+    model: str
+    json: str
+
+
 class SystemText(Struct, frozen=True, tag="system_text", omit_defaults=True):
-    """Told to the model by the runtime: a summary, an auto-read file, a notice."""
+    """Told to the model by the runtime: a summary, an auto-read file, a notice.
+
+    *native* is sent in the text's place to who can read it, at the very beginning
+    of the messages.
+    """
 
     text: str
+    native: Native | None = None
 
 
 class UserText(Struct, frozen=True, tag="user_text", omit_defaults=True):

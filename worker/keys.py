@@ -1,6 +1,6 @@
 """Finds the key for the API, or says what is missing before anything is sent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,9 +14,35 @@ for none, and the others answer 401."""
 SECRETS = (KEY, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN")
 """Variables that hold a secret by which the SDK signs requests."""
 
+HIDDEN = "[key]"
+"""What stands in the place of a key."""
+
+LEAST_SECRET = 8
+"""Characters; a shorter value is no secret, and may be any word ("none")."""
+
 _OTHER_WAYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 _FEDERATION = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
 _IDENTITY = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
+
+
+def secrets_of(env: Mapping[str, str], key: str | None) -> tuple[str, ...]:
+    """Return the values that must not be shown: *key* and those the SDK may send."""
+    found = [key, *(env.get(name) for name in SECRETS)]
+    return tuple(
+        dict.fromkeys(each for each in found if each and len(each) >= LEAST_SECRET)
+    )
+
+
+def without(text: str, secrets: Sequence[str]) -> str:
+    """Return *text* with none of *secrets* in it, also where one is cut off at its end."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+        whole = text.rstrip(" ….")
+        for length in range(len(secret) - 1, LEAST_SECRET - 1, -1):
+            if whole.endswith(secret[:length]):
+                text = f"{whole[: len(whole) - length]}{HIDDEN} …"
+                break
+    return text
 
 
 def find_key(

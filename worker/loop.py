@@ -42,7 +42,13 @@ from worker.sending import Sending
 from worker.tokens import Counter
 from worker.usage import Usage
 from worker.validate import Checked, problems
-from worker.wire import Cache, Memory, items_of, to_request
+from worker.wire import (
+    Cache,
+    Memory,
+    is_about_compaction,
+    items_of,
+    to_request,
+)
 
 MAX_CONTINUATIONS = 3
 """How often in a row an answer that was cut off, paused or empty is gone on with
@@ -178,6 +184,7 @@ class _Turn:
         self._estimate: int | None = None
         self._most_output = setup.model.max_tokens
         self._media = Media()
+        self._is_native = True
         self._taken: set[str] = set()
         self._scanned = 0
         self._memory = Memory()
@@ -201,7 +208,19 @@ class _Turn:
             request = await self._request()
 
     def _make_smaller(self, failure: Failure, request: Request) -> bool:
-        """Ask for less output, or send less media, where that was what failed."""
+        """Ask for less output, or send less media, where that was what failed.
+
+        Or the text in place of a compaction block that the provider does not take.
+        """
+        if self._is_native and is_about_compaction(failure):
+            self._is_native = False
+            self._listen(
+                Warning(
+                    message="the provider does not take its own compaction block back:"
+                    f" {failure.message}; sending the text beside it"
+                )
+            )
+            return True
         if failure.kind == "output_too_large":
             left = failure.output_limit
             if left is None:
@@ -232,6 +251,7 @@ class _Turn:
             media=self._media,
             previous_length=self._previous_length,
             memory=self._memory,
+            is_native=self._is_native,
         )
         if wrong := problems(request, model=setup.model, checked=self._checked):
             raise ProviderError(

@@ -120,8 +120,10 @@ def _sealed(item: Item) -> int:
 def _parts(item: Item) -> tuple[str, tuple[Image, ...]]:
     """Return what of *item* the model sees: its text and its images."""
     match item:
-        case SystemText(text):
-            return text, ()
+        case SystemText(text, native):
+            # Which of the two is sent depends on the model: count the larger.
+            block = "" if native is None else native.json
+            return max(text, block, key=len), ()
         case UserText(text, images):
             return text, images
         case AssistantText(text, extra=extra):

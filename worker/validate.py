@@ -171,7 +171,8 @@ def _order_problems(facts: _Facts, turn: Turn, model: Model) -> Iterator[str]:
 
 def _role(facts: _Facts, turn: Turn) -> Iterator[str]:
     at, (role, blocks) = facts.count, turn
-    if at == 0 and role != "user":
+    is_compacted = bool(blocks) and blocks[0].type == "compaction"
+    if at == 0 and role != "user" and not (role == "assistant" and is_compacted):
         yield f"messages.0: the first message is of role {role}, not user"
     if role == facts.speaker:
         yield f"messages.{at}: roles must alternate, but {role} follows {role}"
@@ -179,6 +180,8 @@ def _role(facts: _Facts, turn: Turn) -> Iterator[str]:
         yield f"messages.{at}: a message must have content"
     for number, block in enumerate(blocks):
         where = f"messages.{at}.content.{number}"
+        if block.type == "compaction" and (at or number or role == "system"):
+            yield f"{where}: a compaction block anywhere but at the very beginning"
         if not block.type:
             yield f"{where}: no JSON object with a type"
         elif role == "system" and block.type != "text":

@@ -8,11 +8,14 @@ from msgspec.structs import replace
 
 from prompts import load
 from worker import api
-from worker.client import Response
+from worker.client import Failure, Response
 from worker.content import Media, clean, tool_name
-from worker.draft import Memory as Memory, Thinking, is_on, leading
+from worker.draft import Memory as Memory, Thinking, is_on, leading, native_of
 from worker.items import FromModel, Item, Reasoning, SystemText, ToolCall
 from worker.model import Model
+
+NATIVE_BETA = "compact-2026-09-04"
+"""What has to be asked for where the provider compacts, or gets back what it made."""
 
 MIN_THINKING = 1024
 """Tokens; the API takes no smaller thinking budget."""
@@ -36,6 +39,8 @@ def to_request(
     media: Media = Media(),  # noqa: B008  frozen
     max_tokens: int | None = None,
     memory: Memory | None = None,
+    compact: api.Compact | None = None,
+    is_native: bool = True,
 ) -> api.Request:
     """Return the request that asks *model* to go on from *items*.
 
@@ -43,7 +48,9 @@ def to_request(
     *system* is the system prompt. *previous_length* is how many of the items the
     request before this one had; None where there was none, or where its items
     do not begin these. *max_tokens* replaces the model's (clamp_max_tokens).
-    *memory*, of the requests before, changes nothing but what it costs.
+    *memory*, of the requests before, changes nothing but what it costs. With
+    *compact* the provider is asked to compact them, and not to go on. Without
+    *is_native* texts are sent also where the provider's own block stands for them.
 
     The same arguments give the same request, and more items at the end leave
     what was there as it was, cache marks aside. Exceptions: the oldest images
@@ -53,18 +60,41 @@ def to_request(
     """
     limit = model.max_tokens if max_tokens is None else max_tokens
     wanted = _fitting(model.thinking, limit)
+    if not is_native:
+        items = _as_texts(items)
     draft = (memory or Memory()).draft(items, model, wanted, media)
+    told = items[: leading(items)]
+    has_native = any(native_of(item, model) for item in told)
+    betas = model.betas
+    if (has_native or compact is not None) and NATIVE_BETA not in betas:
+        betas = (*betas, NATIVE_BETA)
     return api.Request(
         model=model.id,
         max_tokens=limit,
-        system=_system(system, items[: leading(items)], cache),
+        system=_system(system, [t for t in told if not native_of(t, model)], cache),
         messages=draft.messages(cache.ttl if cache.enabled else None, previous_length),
         tools=tuple(tools) or _past_tools(items),
         thinking=draft.thinking,
         effort=model.effort,
         temperature=None if is_on(draft.thinking) else model.temperature,
-        betas=model.betas,
+        betas=betas,
+        compaction=compact,
     )
+
+
+def is_about_compaction(failure: Failure) -> bool:
+    """Whether the provider refused its own compaction block, or the beta it needs."""
+    return failure.kind == "invalid" and "compaction" in failure.message
+
+
+def _as_texts(items: Sequence[Item]) -> Sequence[Item]:
+    """Return *items* without blocks of the provider's that stand for texts."""
+    return [
+        replace(item, native=None)
+        if isinstance(item, SystemText) and item.native is not None
+        else item
+        for item in items
+    ]
 
 
 def clamp_max_tokens(model: Model, prompt_tokens: int) -> int:

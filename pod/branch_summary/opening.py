@@ -1,22 +1,33 @@
 """From a manifest to the summariser of a session's branches."""
 
+from collections.abc import Sequence
+
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.manifest import Manifest
 from worker.events import Listen
 from worker.limits import Spent
 from worker.loop import Setup
+from worker.model import Model
 
 
 def open_summarizer(
-    manifest: Manifest, setup: Setup, *, listen: Listen, spent: Spent | None = None
+    manifest: Manifest,
+    setup: Setup,
+    *,
+    models: Sequence[Model],
+    listen: Listen,
+    spent: Spent | None = None,
 ) -> BranchSummarizer:
-    """Return what summarises branches as the manifest's [branch_summary] says.
+    """Return what summarises branches as the manifest says.
 
-    What it uses is charged to *spent*.
+    *models* are those of [compaction] models; without any it is *setup*'s. What
+    is used is charged to *spent*.
     """
     return BranchSummarizer(
         setup,
         listen=listen,
         spent=spent,
+        models=models,
         reserve_tokens=manifest.branch_summary.reserve_tokens,
+        seconds=manifest.compaction.summarize_timeout,
     )

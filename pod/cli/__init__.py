@@ -12,7 +12,9 @@ from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from pod.cli.options import Mode, Options, OutputFormat, PermissionMode
+from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
+from pod.cli.live_commands import answer, attach, ps, send, serve, stop
+from pod.cli.options import ExportFormat, Mode, Options, OutputFormat, PermissionMode
 from pod.exits import Exit
 from pod.version import VERSION
 
@@ -27,34 +29,8 @@ session_app = App(
 )
 app.command(session_app)
 
-ManifestPath = Annotated[
-    Path | None,
-    Parameter(
-        name=["--manifest", "-m"],
-        help="The manifest; without it pod.toml in the working folder, if it is there.",
-    ),
-]
-Settings = Annotated[
-    tuple[str, ...],
-    Parameter(
-        name=["--set", "-c"],
-        negative=(),
-        help="Override a key of the manifest: table.key=value, the value as TOML.",
-    ),
-]
-Folder = Annotated[
-    Path | None,
-    Parameter(name=["--cd", "-C"], help="Work in this folder instead."),
-]
-Json = Annotated[
-    bool, Parameter(name="--json", negative=(), help="Print JSON for programs.")
-]
-Quiet = Annotated[
-    bool,
-    Parameter(
-        name=["--quiet", "-q"], negative=(), help="No progress on standard error."
-    ),
-]
+for _command in (serve, attach, send, answer, stop, ps):
+    app.command(_command)
 
 
 @app.command
@@ -83,6 +59,13 @@ def run(
             help="With --resume or --continue: go on in a copy; the session stays as it is.",
         ),
     ] = False,
+    at: Annotated[
+        str | None,
+        Parameter(
+            help="With --resume or --continue: go on from this entry (pod session tree"
+            " has them), before it if it is a message of the user's."
+        ),
+    ] = None,
     ephemeral: Annotated[
         bool, Parameter(negative=(), help="Keep no session log.")
     ] = False,
@@ -186,6 +169,7 @@ def run(
             resume=resume,
             newest=continue_,
             fork=fork,
+            at=at,
             ephemeral=ephemeral,
             refresh_prompt=refresh_prompt,
             output_format=output_format,
@@ -314,6 +298,59 @@ def import_session(
 
 
 @app.command
+def export(
+    session: str,
+    /,
+    *,
+    format_: Annotated[
+        ExportFormat,
+        Parameter(
+            name=["--format", "-f"],
+            help="md: a transcript; json: the whole session; atif: a trajectory; pi: for pi, and back.",
+        ),
+    ] = "md",
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output", "-o"], help="Write to this file, not standard output."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, Parameter(negative=(), help="Write over a file that is there.")
+    ] = False,
+    redact: Annotated[
+        bool,
+        Parameter(
+            negative="--no-redact",
+            help="Replace what looks like a key or a token by [redacted].",
+        ),
+    ] = True,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Write a session for people or for other programs.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.export import run_export
+
+    return run_export(
+        session,
+        format_,
+        manifest=manifest,
+        settings=settings,
+        cd=cd,
+        output=output,
+        force=force,
+        redact=redact,
+    )
+
+
+@app.command
 def check(
     file: Path | None = None,
     /,
@@ -335,6 +372,25 @@ def check(
     if file is not None and manifest is not None:
         return usage(f"two manifests, {file} and -m {manifest}: name one of them")
     return run_check(file or manifest, settings=settings, cd=cd)
+
+
+@app.command
+def doctor(
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    offline: Annotated[
+        bool, Parameter(negative=(), help="Do not ask the provider's address.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Say whether a run would start here, what is missing, and how to get it."""
+    from pod.cli.doctor import run_doctor
+
+    return run_doctor(
+        manifest, settings=settings, cd=cd, as_json=json, is_offline=offline
+    )
 
 
 @app.command

@@ -14,6 +14,7 @@ from pod.branch_summary.summary import Summarizer
 from pod.branches import destination, find_entry
 from pod.cli.failing import UsageError
 from pod.cli.folder import working_folder
+from pod.cli.receipts import branch_size
 from pod.cli.streams import kept_for_results, say, write_result
 from pod.entries import Label
 from pod.errors import SessionDamaged
@@ -26,7 +27,7 @@ from pod.load_manifest import Loaded, load
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
 from pod.session import Session
-from pod.setup import assemble, model_of, refuse_errors
+from pod.setup import assemble, model_of, refuse_errors, summary_models
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line
@@ -117,12 +118,19 @@ async def _means(
         return
 
     def told(event: Live) -> None:
-        if isinstance(event, Retry) and not asked.quiet:
+        if isinstance(event, Warning):
+            say(f"pod: {event.message}")
+        elif isinstance(event, Retry) and not asked.quiet:
             say(f"pod: {event.kind}: {event.message}; again in {event.wait:.1f} s")
 
     parts = assemble(loaded, cwd, open_client)
     async with parts.opened(session) as opened:
-        summarizer = open_summarizer(parts.manifest, opened.setup, listen=told)
+        summarizer = open_summarizer(
+            parts.manifest,
+            opened.setup,
+            models=summary_models(parts.manifest, opened.setup.model),
+            listen=told,
+        )
         yield _Means(opened.hooks, summarizer)
 
 
@@ -142,8 +150,7 @@ async def _stoppable(
         if isinstance(event, Warning):
             say(f"pod: {event.message}")
         elif event.summarize and not asked.quiet:
-            entries = "1 entry" if event.entries == 1 else f"{event.entries:,} entries"
-            say(f"pod: summarising the branch that is left ({entries})")
+            say(f"pod: summarising {branch_size(event)}")
 
     def failed(event: HookFailed) -> None:
         say(f"pod: the {event.event} hook {event.hook} failed: {event.message}")

@@ -46,8 +46,8 @@ def run_check(
     system = system_prompt(loaded, cwd)
     model = model_of(loaded.manifest)
     problems = _policy_problems(loaded)
-    tools = _tools(loaded, cwd)
-    overhead = 0 if tools.problems else _overhead(tools.specs, system, model)
+    tools = tools_of(loaded, cwd)
+    overhead = 0 if tools.problems else overhead_of(tools.specs, system, model)
     facts = gather(
         loaded,
         cwd=cwd,
@@ -74,14 +74,14 @@ def run_check(
     return Exit.DONE
 
 
-class _Tools(Struct, frozen=True):
+class OpenedTools(Struct, frozen=True):
     """The tools as a model is told of them, or why they cannot be had."""
 
     specs: tuple[ToolSpec, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def _tools(loaded: Loaded, cwd: Path) -> _Tools:
+def tools_of(loaded: Loaded, cwd: Path) -> OpenedTools:
     """Open tools and hooks as a run does: the files of Python functions are run.
 
     What they print goes to stderr.
@@ -91,9 +91,9 @@ def _tools(loaded: Loaded, cwd: Path) -> _Tools:
             with open_scope(loaded, cwd, Path(spill) / "files") as scope:
                 tools = open_tools(loaded, cwd, scope)
                 open_hooks(loaded, cwd)
-                return _Tools(specs=tuple(map(spec_of, tools)))
+                return OpenedTools(specs=tuple(map(spec_of, tools)))
         except SetupError as error:
-            return _Tools(problems=(str(error),))
+            return OpenedTools(problems=(str(error),))
 
 
 def _policy_problems(loaded: Loaded) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def _policy_problems(loaded: Loaded) -> tuple[str, ...]:
     return ()
 
 
-def _overhead(specs: Sequence[ToolSpec], system: str, model: Model) -> int:
+def overhead_of(specs: Sequence[ToolSpec], system: str, model: Model) -> int:
     """Return the tokens of the system prompt and of the tools."""
     counter = O200k(say)
     tokens = counter.count(system) + sum(count_tool(spec, counter) for spec in specs)

@@ -137,9 +137,9 @@ def _give_outcome(stdout: int, outcome: Outcome | Stop, session: Session) -> int
         case Pruned(saved):
             write_result(stdout, f"{saved:,} tokens saved by leaving out tool output\n")
             return Exit.DONE
-        case Skipped():
-            say(f"pod: {outcome.message}")
-            return Exit.CONTEXT
+        case Skipped(reason, message):
+            say(f"pod: {message}")
+            return Exit.BLOCKED if reason == "hook" else Exit.CONTEXT
         case Failed(entry):
             say(f"pod: {entry.message}")
             return Exit.CONTEXT if entry.code in TOO_SMALL else Exit.FAILED

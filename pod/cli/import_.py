@@ -42,6 +42,8 @@ def run_import(
         )
     except NotImportable as error:
         raise UsageError(f"{printable(str(file))}: {error}") from None
+    except FileNotFoundError:
+        raise UsageError(f"{printable(str(file))}: no such file") from None
     if as_json:
         give(msgspec.json.encode(_plain(done)).decode() + "\n")
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pod.branches import destination, find_entry
 from pod.cli.failing import UsageError
 from pod.clock import now
 from pod.context import state
@@ -20,7 +21,7 @@ from pod.entries import (
     PromptChange,
     SandboxChange,
 )
-from pod.errors import SessionDamaged
+from pod.errors import EntryNotFound, SessionDamaged
 from pod.log import read_log
 from pod.path_text import path_text
 from pod.session import Session
@@ -32,7 +33,8 @@ class Choice(Struct, frozen=True):
     """What was asked for. *resume* is an id or a part of one.
 
     With *look* an old session is only looked at: nothing is written to it. Then
-    *at* may be the id of an entry to look from, as if it had been the last one.
+    *at* may name an entry to look from, as if it had been the last one; with
+    *fork* it is one that the copy goes to, else one that the session is to go to.
     """
 
     resume: str | None = None
@@ -42,6 +44,11 @@ class Choice(Struct, frozen=True):
     refresh_prompt: bool = False
     look: bool = False
     at: str | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the session goes to *at* once it is open; then settle comes after."""
+        return self.at is not None and not self.fork and not self.look
 
 
 @contextmanager
@@ -66,11 +73,11 @@ def open_session(
         if choice.look and choice.at is not None:
             _move(session, choice.at)
         session.on_entry = on_entry
-        if goes_on:
-            _settle_prompt(session, parts, choice, warn)
-            _settle_model(session, parts)
-            if parts.runs_commands:
-                _settle_sandbox(session, parts, warn)
+        if choice.moves:
+            system = session.state.system
+            _refuse_other_folder(session.header, system, parts, choice)
+        elif goes_on:
+            settle(session, parts, choice, warn)
         length = len(session.tree)
         try:
             yield session
@@ -84,11 +91,11 @@ def open_session(
 def _move(session: Session, at: str) -> None:
     """Put the leaf on the entry *at*, in memory. Raises UsageError."""
     try:
-        session.append(Leaf(target=at))
-    except KeyError:
+        session.append(Leaf(target=find_entry(session.tree, at)))
+    except EntryNotFound:
         raise UsageError(
-            f"--at {at}: no such entry in session {session.id}; pod session show"
-            " --json lists them"
+            f"--at {at}: no such entry in session {session.id}; pod session tree"
+            " shows what is there"
         ) from None
 
 
@@ -121,10 +128,13 @@ def _forked(choice: Choice, parts: Parts, source: Path) -> Session:
             f"{source} is damaged: run pod session repair {source.stem} first"
         )
     tree = Tree(scan.entries)
-    system = state(scan.header, tree.path(tree.leaf)).system
+    leaf = tree.leaf
+    if choice.at is not None:
+        leaf = destination(tree, find_entry(tree, choice.at)).leaf
+    system = state(scan.header, tree.path(leaf)).system
     _refuse_other_folder(scan.header, system, parts, choice)
     if not choice.ephemeral:
-        path = parts.store.fork(source, tree.leaf)
+        path = parts.store.fork(source, leaf)
         return Session.open(path, durability=parts.manifest.session.durability)
     ids = map("{:08x}".format, count(1))
     header = replace(
@@ -133,7 +143,7 @@ def _forked(choice: Choice, parts: Parts, source: Path) -> Session:
         at=now(),
         parent_session=scan.header.id,
     )
-    entries = fork(scan.entries, tree.leaf, lambda: next(ids))
+    entries = fork(scan.entries, leaf, lambda: next(ids))
     return Session.ephemeral(header, entries)
 
 
@@ -159,6 +169,19 @@ def _refuse_other_folder(
             f" {parts.cwd}: go on there with --cd {header.cwd}, or here"
             " with --refresh-prompt"
         )
+
+
+def settle(
+    session: Session, parts: Parts, choice: Choice, warn: Callable[[str], None]
+) -> None:
+    """Settle with which prompt, model and sandbox an old session goes on.
+
+    Raises UsageError where it works in another folder.
+    """
+    _settle_prompt(session, parts, choice, warn)
+    _settle_model(session, parts)
+    if parts.runs_commands:
+        _settle_sandbox(session, parts, warn)
 
 
 def _settle_prompt(

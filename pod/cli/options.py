@@ -8,6 +8,7 @@ from msgspec import Struct
 from pod.entries import Mode as Mode
 from pod.manifest import PermissionMode as PermissionMode
 
+ExportFormat = Literal["md", "json", "atif", "pi"]
 OutputFormat = Literal["text", "json", "stream-json"]
 
 
@@ -21,6 +22,7 @@ class Options(Struct, frozen=True):
     resume: str | None = None
     newest: bool = False
     fork: bool = False
+    at: str | None = None
     ephemeral: bool = False
     refresh_prompt: bool = False
     output_format: OutputFormat = "text"

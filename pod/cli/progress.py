@@ -7,19 +7,34 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from pod.cli.receipts import done_line, failed_line, prune_line, start_line
+from pod.cli.receipts import (
+    branch_size,
+    done_line,
+    failed_line,
+    prune_line,
+    start_line,
+)
 from pod.entries import (
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
     ItemEntry,
+    Leaf,
+    NavigationFailed,
     Notice,
     Prune,
     RunEnd,
     RunStart,
     UsageEntry,
 )
-from pod.events import CompactProgress, CompactSkipped, Event, HookFailed
+from pod.events import (
+    CompactProgress,
+    CompactSkipped,
+    Event,
+    HookFailed,
+    NavigateStart,
+)
 from tools.text import counted, short_line
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, ToolCall, ToolResult
@@ -85,6 +100,21 @@ class Progress:
                 self._say(f"⇣ {prune_line(event)}", "magenta")
             case CompactSkipped():
                 self._say(f"! not compacted: {event.message}", "yellow")
+            case NavigateStart():
+                if event.summarize:
+                    self._say(f"↶ summarising {branch_size(event)}", "magenta")
+                    self._now("summarising the branch that is left")
+            case Leaf(target=target):
+                self._say(f"↶ on from {target or 'the beginning'}", "magenta")
+            case BranchSummary():
+                said = short_line(event.summary, self._width)
+                self._say(f"↶ branch summary: {said}", "magenta")
+            case NavigationFailed():
+                self._say(
+                    f"✗ not moved: {event.code}:"
+                    f" {short_line(event.message, self._width)}",
+                    "yellow",
+                )
             case HookFailed(event=name, hook=hook):
                 self._warn(f"the {name} hook {hook} failed: {event.message}")
             case Warning() | Notice():

@@ -15,6 +15,7 @@ from pod.entries import (
     CompactionStart,
     Prune,
 )
+from pod.events import NavigateStart
 from tools.text import clean, counted, one_line, short_line
 
 WIDTH = 200
@@ -69,7 +70,7 @@ def done_line(entry: Compaction) -> str:
     parts = [
         f"{counted(receipt.summarised_items, 'item')} summarised",
         f"{receipt.kept_items} kept",
-        f"summary of {receipt.summary_tokens:,} by {entry.mode}",
+        f"summary of {receipt.summary_tokens:,} by {_maker(entry)}",
         f"directives of {receipt.directive_tokens:,}",
     ]
     if entry.mode == "worker":
@@ -101,6 +102,12 @@ def prune_line(entry: Prune) -> str:
     return f"{results} left out, {entry.saved:,} tokens saved"
 
 
+def branch_size(event: NavigateStart) -> str:
+    """Return how much is left behind, in words."""
+    entries = "1 entry" if event.entries == 1 else f"{event.entries:,} entries"
+    return f"the branch that is left ({entries})"
+
+
 def event_line(entry: AnyEntry, told: dict[str, Told]) -> str:
     """Return the line of ``session show`` for what has to do with compactions."""
     match entry:
@@ -119,7 +126,7 @@ def event_line(entry: AnyEntry, told: dict[str, Told]) -> str:
         case Clip():
             return f"clipped: entry {entry.entry} to {len(entry.text):,} characters"
         case BreakerChange():
-            return f"breaker: {_breaker(entry)}"
+            return f"breaker of {entry.mode}: {_breaker(entry)}"
         case _:
             return ""
 
@@ -158,7 +165,9 @@ def receipt_lines(told: Told, of: int, *, with_summary: bool = True) -> Iterator
 def _done(entry: Compaction) -> Iterator[str]:
     receipt = entry.receipt
     saved = entry.tokens_before - entry.tokens_after
-    yield _row("mode", entry.mode)
+    yield _row("mode", _mode(entry))
+    if entry.short_summary:
+        yield _row("title", short_line(entry.short_summary, WIDTH))
     yield _row(
         "tokens",
         f"{entry.tokens_before:,} before, {entry.tokens_after:,} after:"
@@ -167,6 +176,8 @@ def _done(entry: Compaction) -> Iterator[str]:
     yield _sized(
         "summarised", receipt.summarised_items, "item", receipt.summarised_tokens
     )
+    if prefix := receipt.turn_prefix_items:
+        yield _row("", f"{prefix} of them begin the turn that is kept in part")
     yield _sized("kept", receipt.kept_items, "item", receipt.kept_tokens)
     if lost := len(entry.dropped_reasoning):
         yield _row(
@@ -191,10 +202,23 @@ def _done(entry: Compaction) -> Iterator[str]:
         yield from (_row("", f"“{short_line(quote, WIDTH)}”") for quote in dropped)
     if entry.mode == "worker" or receipt.worker_requests:
         requests = counted(receipt.worker_requests, "request")
+        has_worker = any(a.startswith("worker: ") for a in receipt.attempts)
         yield _row(
-            "worker", f"{requests}, {receipt.worker_input_tokens:,} tokens of input"
+            "worker" if has_worker else "asked",
+            f"{requests}, {receipt.worker_input_tokens:,} tokens of input",
         )
     yield _row("used", _used(entry))
+
+
+def _maker(entry: Compaction) -> str:
+    return "a hook" if entry.from_hook else entry.mode
+
+
+def _mode(entry: Compaction) -> str:
+    if entry.from_hook:
+        return f"a hook, in place of {entry.mode}"
+    model = entry.receipt.model
+    return f"{entry.mode}, {one_line(model)}" if model else entry.mode
 
 
 def _used(entry: Compaction | CompactionFailed) -> str:
@@ -232,7 +256,7 @@ def _cost(cost: float | None) -> str:
 
 
 def _failures(number: int) -> str:
-    return f"{counted(number, 'failure')} of the compact worker in a row"
+    return f"{counted(number, 'failure')} in a row"
 
 
 def _breaker(entry: BreakerChange) -> str:

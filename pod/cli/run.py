@@ -2,25 +2,39 @@
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import TextIO
 
 import trio
 
+from pod.branches import find_entry
 from pod.cli.failing import UsageError
 from pod.cli.folder import working_folder
-from pod.cli.opening import Choice, open_session
+from pod.cli.opening import Choice, open_session, settle
 from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.cli.streams import kept_for_results
 from pod.closing import is_open
+from pod.compaction.compactor import Tell
 from pod.entries import RunEnd
+from pod.errors import SetupError
+from pod.events import Init
+from pod.exits import Exit
+from pod.hooks.hooks import Hooks
+from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, load
+from pod.navigation import navigate
 from pod.pod import Pod
+from pod.session import Session
 from pod.setup import Parts, assemble, init_event, open_pod
 from tools.process import kill_running
 from worker.client import OpenClient
+
+TREE_EVENTS = ("session_before_tree", "session_tree")
+"""Hooks that have a say in a navigation."""
 
 LAST_SECONDS = 5.0
 """How long a stopped run waits for a reader that does not read."""
@@ -46,6 +60,8 @@ def check_options(options: Options) -> None:
         raise UsageError(
             "--ephemeral goes with --resume or --continue only with --fork"
         )
+    if options.at is not None and not goes_on:
+        raise UsageError("--at goes with --resume ID or --continue")
     if options.refresh_prompt and not goes_on:
         raise UsageError("--refresh-prompt goes with --resume ID or --continue")
     if options.answer_file is not None:
@@ -110,22 +126,60 @@ async def run_parts(
         fork=options.fork,
         ephemeral=options.ephemeral,
         refresh_prompt=options.refresh_prompt,
+        at=options.at,
     )
     with open_session(
         choice, parts, on_entry=output.entry, warn=output.warn
     ) as session:
+        if options.at is not None and choice.moves:
+            await _go_to(session, options.at, parts, output)
+            settle(session, parts, choice, output.warn)
         if prompt is None and not is_open(session):
             raise UsageError(
                 f"session {session.id} has nothing left to do: its last run is"
                 " finished. Give a prompt to go on with it."
             )
         async with parts.opened(session) as opened:
-            agent = open_pod(
-                parts, opened, session, tell=output.live, settled=output.settled
-            )
-            output.begin(session.id, init_event(parts, session, opened.setup))
-            end = await _run(agent, output, prompt)
+            init = init_event(parts, session, opened.setup)
+            async with _told(parts, session, init, output) as tell:
+                agent = open_pod(
+                    parts, opened, session, tell=tell, settled=output.settled
+                )
+                output.begin(session.id, init)
+                end = await _run(agent, output, prompt)
     return output.finish(end, session)
+
+
+@asynccontextmanager
+async def _told(
+    parts: Parts, session: Session, init: Init, output: Output
+) -> AsyncIterator[Tell]:
+    """Give what hears the live events: the output, and the manifest's listeners."""
+    if not parts.manifest.listeners:
+        yield output.live
+        return
+    from pod.protocol.hub import hub_over, to_all
+    from pod.protocol.listeners import feeding
+
+    hub = hub_over(session, parts.model.id, warn=output.warn)
+    session.on_entry = to_all(output.entry, hub.entry)
+    async with feeding(hub, parts.loaded, parts.cwd, init, output.warn):
+        yield to_all(output.live, hub.live)
+
+
+async def _go_to(session: Session, at: str, parts: Parts, output: Output) -> None:
+    """Put the session where --at says, if no hook has anything against it.
+
+    Raises EntryNotFound, AmbiguousEntry, and SetupError for a veto.
+    """
+    target = find_entry(session.tree, at)
+    has_say = any(hook.event in TREE_EVENTS for hook in parts.manifest.hooks)
+    hooks = Hooks(
+        open_hooks(parts.loaded, parts.cwd) if has_say else (), tell=output.live
+    )
+    found = await navigate(session, target, hooks=hooks, tell=output.live)
+    if found.cancelled:
+        raise SetupError(f"--at {at}: {found.message}", Exit.BLOCKED)
 
 
 async def _run(agent: Pod, output: Output, prompt: str | None) -> RunEnd:

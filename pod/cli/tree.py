@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from pod.cli.drawing import draw, type_of
+from pod.cli.drawing import Told, draw, type_of
 from pod.cli.folder import working_folder
 from pod.cli.receipts import compactions, event_line
 from pod.cli.sessions import damage_text, entry_line, store_of
@@ -36,7 +36,7 @@ def show_tree(
         return (entry_line(entry) or event_line(entry, told)).strip()
 
     if as_json:
-        for line in _json_lines(scan, tree):
+        for line in _json_lines(scan, tree, line_of):
             give(line)
     else:
         give(_head(path.stem, scan, tree))
@@ -88,7 +88,7 @@ class Node(msgspec.Struct, frozen=True):
     is_leaf: bool
 
 
-def _json_lines(scan: Scan, tree: Tree) -> Iterator[str]:
+def _json_lines(scan: Scan, tree: Tree, told: Told) -> Iterator[str]:
     path = set(tree.path_ids(tree.leaf))
     encoder = msgspec.json.Encoder()
     for entry in scan.entries:
@@ -100,7 +100,7 @@ def _json_lines(scan: Scan, tree: Tree) -> Iterator[str]:
             at=entry.at,
             type=type_of(entry),
             item=_item(entry),
-            text=entry_line(entry).strip(),
+            text=told(entry),
             label=label.label if label else "",
             on_path=entry.id in path,
             is_leaf=entry.id == tree.leaf,

@@ -21,6 +21,7 @@ from pod.compaction.settings import BY_CALLS
 from pod.compaction.strategies.by_calls import ByCalls
 from pod.compaction.strategies.by_worker import ByWorker
 from pod.compaction.strategies.mechanical import Mechanical
+from pod.compaction.strategies.native import ByProvider
 from pod.compaction.strategies.strategy import Errand, Missed, Strategy
 from pod.compaction.summary import Summary
 from pod.compaction.thresholds import Thresholds
@@ -190,8 +191,8 @@ class Attempt:
     async def _summary(self, mode: Mode, start: Ground) -> Summary:
         """Have one rung write a summary; what it used is charged in any case."""
         own = Spent()
-        strategy = self._strategy(mode, own)
         brief = await self._briefed(start, mode)
+        strategy = self._strategy(mode, own)
         try:
             return await strategy.summarise(start, brief)
         finally:
@@ -207,6 +208,7 @@ class Attempt:
             spent=self._spent,
             own=own,
             low_water=self._low_water,
+            kept_data=self._kept_data,
             tokens_after=self._tokens_after,
             progress=self._progress,
         )
@@ -215,7 +217,9 @@ class Attempt:
                 return ByWorker(errand)
             case "summarize" | "remote":
                 return ByCalls(mode, errand)
-            case "native" | "mechanical":
+            case "native":
+                return ByProvider(errand)
+            case "mechanical":
                 return Mechanical(errand)
 
     async def _briefed(self, start: Ground, mode: Mode) -> Brief:

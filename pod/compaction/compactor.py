@@ -4,14 +4,11 @@ The figures and the files a compaction needs are had here; what it does with the
 is in attempt.py.
 """
 
-import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from math import ceil
 from pathlib import Path
-from typing import IO
 
-import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -23,7 +20,7 @@ from pod.compaction.job import ABORTED, Failed, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
-from pod.disk import make_folder
+from pod.compaction.transcript import open_transcript
 from pod.entries import (
     AutoRead,
     Clip,
@@ -37,6 +34,7 @@ from pod.maintenance import Maintenance
 from pod.session import Session
 from pod.view import Window
 from tools.base import ToolError
+from tools.confined import Reading, confined
 from tools.files_in_use import FilesInUse
 from tools.scope import Scope
 from worker.compact.auto_read import BYTES_PER_TOKEN, read_lines
@@ -94,7 +92,6 @@ class Compactor:
         self._worker_permit = worker_permit
         self._files = files
         self.maintenance = maintenance or Maintenance()
-        self._aborting = trio.CancelScope()
         self._attempt: Attempt | None = None
 
     async def compact(
@@ -112,7 +109,7 @@ class Compactor:
         """
         with self.maintenance.doing("compaction"):
             self._attempt = None
-            with trio.CancelScope() as self._aborting:
+            with trio.CancelScope() as self.maintenance.abort:
                 known = job if isinstance(job, Job) else await job()
                 return await self._compact(known, thresholds, spent)
             if self.failed is not None:
@@ -132,7 +129,7 @@ class Compactor:
         """
         if self.maintenance.work != "compaction":
             return False
-        self._aborting.cancel()
+        self.maintenance.abort.cancel()
         return True
 
     async def _compact(
@@ -213,7 +210,7 @@ class Compactor:
             return opened.size
 
     async def read_marks(
-        self, marks: Sequence[Mark]
+        self, marks: Sequence[Mark], scope: Scope
     ) -> tuple[tuple[AutoRead, ...], tuple[str, ...]]:
         """Read the marked lines as they are now, within the budget.
 
@@ -221,11 +218,11 @@ class Compactor:
         the budget, or cannot be read any more.
         """
         return await trio.to_thread.run_sync(
-            self._read_marks, marks, trio.from_thread.check_cancelled
+            self._read_marks, marks, scope, trio.from_thread.check_cancelled
         )
 
     def _read_marks(
-        self, marks: Sequence[Mark], check: Callable[[], None]
+        self, marks: Sequence[Mark], scope: Scope, check: Callable[[], None]
     ) -> tuple[tuple[AutoRead, ...], tuple[str, ...]]:
         left = self.settings.worker.auto_read
         read: list[AutoRead] = []
@@ -233,7 +230,7 @@ class Compactor:
         for mark in marks:
             try:
                 lines = read_lines(
-                    self._scope,
+                    scope,
                     mark.path,
                     mark.start,
                     mark.end,
@@ -303,14 +300,21 @@ class Compactor:
             return None
         return path
 
-    def parts(self, spent: Spent) -> Parts:
-        """Return what a compact worker runs with; *spent* is the run's so far."""
+    def reading(self) -> AbstractAsyncContextManager[Reading]:
+        """Open the scope for one compact worker: to read in, and held to that."""
+        return confined(self._scope)
+
+    def parts(self, spent: Spent, scope: Scope | None = None) -> Parts:
+        """Return what a compact worker runs with; *spent* is the run's so far.
+
+        *scope* is what it reads in; without one its task alone can be made.
+        """
         setup = self.setup
         hooks = CallsInRun(self.hooks, self.session, is_compact_worker=True)
         return Parts(
             client=setup.client,
             model=self.worker_model,
-            scope=self._scope,
+            scope=scope or self._scope,
             counter=setup.counter,
             count=self.count,
             price=setup.price,
@@ -338,26 +342,11 @@ class Compactor:
             limits=_what_is_left(setup.limits, spent),
         )
 
-    @contextmanager
-    def transcript(self, id: str) -> Iterator[Callable[[Item], None]]:
-        """Keep what a compact worker saw and did beside the session's log.
-
-        For inspection alone: where it cannot be written, nothing is.
-        """
-        path = self.session.files / f"compact-{id}.jsonl"
-        with ExitStack() as stack:
-            file: IO[bytes] | None = None
-            with suppress(OSError):
-                make_folder(path.parent)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                file = stack.enter_context(os.fdopen(os.open(path, flags, 0o600), "wb"))
-
-            def record(item: Item) -> None:
-                with suppress(OSError, ValueError):
-                    if file is not None:
-                        file.write(msgspec.json.encode(item) + b"\n")
-
-            yield record
+    def transcript(
+        self, id: str, reading: Reading | None = None
+    ) -> AbstractContextManager[Callable[[Item], None]]:
+        """Keep what writes the summary saw and did beside the session's log."""
+        return open_transcript(self.session.files, id, reading)
 
 
 def _use(path: str, details: FileDetails) -> str:

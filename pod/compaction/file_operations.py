@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-from msgspec import Struct
-
 from pod.entries import (
     AnyEntry,
     BranchSummary,
@@ -12,22 +9,25 @@ from pod.entries import (
     FileDetails,
     ItemEntry,
 )
+from pod.file_tools import Use, paths_of, use_of
 from worker.items import Item, ToolCall, ToolResult
 
-READ = frozenset({"read_file"})
-MODIFY = frozenset({"write_file", "edit_file"})
 
-
-def file_details(head: Sequence[Item], previous: Compaction | None) -> FileDetails:
+def file_details(
+    head: Sequence[Item],
+    previous: Compaction | None,
+    branches: Iterable[BranchSummary] = (),
+) -> FileDetails:
     """Return the files of *head*, added to those of the compaction before.
 
-    What a hook made of a compaction before does not count. Only calls that
-    succeeded do. The file touched last comes last; one that was also modified
-    is not among those read.
+    *branches* are the summaries of other branches in it. What a hook made of
+    any of these does not count. Only calls that succeeded do. The file touched
+    last comes last; one that was also modified is not among those read.
     """
     touched = _Touched()
-    if previous is not None and not previous.from_hook:
-        touched.details(previous.details)
+    for entry in (previous, *branches):
+        if entry is not None and not entry.from_hook:
+            touched.details(entry.details)
     touched.items(head)
     return touched.found()
 
@@ -59,8 +59,8 @@ class _Touched:
         self._modified: dict[str, None] = {}
 
     def items(self, items: Sequence[Item]) -> None:
-        for name, paths in _operations(items):
-            self._touch(self._modified if name in MODIFY else self._read, paths)
+        for use, paths in _operations(items):
+            self._touch(self._modified if use == "modify" else self._read, paths)
 
     def details(self, details: FileDetails) -> None:
         self._touch(self._read, details.read_files)
@@ -78,26 +78,16 @@ class _Touched:
         )
 
 
-def _operations(items: Sequence[Item]) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Give the tool and the paths of each successful call that names files."""
+def _operations(items: Sequence[Item]) -> Iterable[tuple[Use, tuple[str, ...]]]:
+    """Give the use and the paths of each successful call that names files."""
     calls = {item.call_id: item for item in items if isinstance(item, ToolCall)}
     for item in items:
         if not isinstance(item, ToolResult) or item.is_error:
             continue
         call = calls.get(item.call_id)
-        if call is None or call.name not in READ | MODIFY:
+        use = None if call is None else use_of(call.name, call.arguments)
+        if call is None or use is None:
             continue
-        if paths := item.referenced_files or _named(call):
-            yield call.name, paths
-
-
-class _Path(Struct):
-    path: str = ""
-
-
-def _named(call: ToolCall) -> tuple[str, ...]:
-    try:
-        path = msgspec.json.decode(call.arguments, type=_Path).path
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return ()
-    return (path,) if path else ()
+        paths = item.referenced_files or paths_of(call.name, call.arguments)
+        if paths:
+            yield use, paths

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 
+from pod.compaction.native_block import native_in
 from pod.entries import Compaction, Directive, FileDetails, Reference
 from pod.toml_text import printable
 from prompts import fill
@@ -17,8 +18,12 @@ from worker.items import SystemText
 def leading_items(compaction: Compaction) -> list[SystemText]:
     """Return what stands before the kept items: summary, directives, files, references."""
     texts = []
+    summary: list[SystemText] = []
     if compaction.summary.strip():
-        texts.append(summary_text(compaction.summary))
+        text = summary_text(compaction.summary)
+        is_native = compaction.mode == "native"
+        native = native_in(compaction.preserve_data) if is_native else None
+        summary = [SystemText(text, native)]
     if compaction.directives:
         texts.append(directives_text(compaction.directives))
     texts += [
@@ -27,7 +32,7 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
     ]
     if compaction.references:
         texts.append(references_text(compaction.references))
-    return [SystemText(text) for text in texts]
+    return [*summary, *map(SystemText, texts)]
 
 
 def summary_text(summary: str) -> str:
@@ -35,13 +40,17 @@ def summary_text(summary: str) -> str:
 
     The lists of files at its end keep their tags, the names in them do not.
     """
+    return fill("compaction_summary", summary=_listed(summary))
+
+
+def _listed(summary: str) -> str:
+    """Return *summary* escaped, but for the tags of the lists of files at its end."""
     prose = without_files(summary)
     lists = [
         f"<{found[1]}>\n{escaped(found[2])}\n</{found[1]}>"
         for found in _FILES.finditer(summary[len(prose) :])
     ]
-    parts = [escaped(prose), "\n".join(lists)]
-    return fill("compaction_summary", summary="\n\n".join(filter(None, parts)))
+    return "\n\n".join(filter(None, [escaped(prose), "\n".join(lists)]))
 
 
 def with_files(summary: str, details: FileDetails) -> str:
@@ -75,9 +84,11 @@ _FILES = re.compile(r"<(read-files|modified-files)>\n(.*?)\n</\1>", re.DOTALL)
 def branch_summary_text(summary: str, details: FileDetails) -> str:
     """Return what was done on a branch that was left, as the model is told of it.
 
-    The names of its files stand behind the summary.
+    The names of its files stand behind the summary, in the place of lists that
+    another agent put there.
     """
-    text = fill("branch_summary_context", summary=escaped(summary))
+    prose = escaped(without_files(summary)) if file_tags(details) else _listed(summary)
+    text = fill("branch_summary_context", summary=prose)
     return "\n\n".join(filter(None, (text, file_tags(details))))
 
 
@@ -128,7 +139,7 @@ def auto_read_text(
     lines = "" if start is None else f":{start}-{start if end is None else end}"
     return fill(
         "auto_read",
-        place=printable(path) + lines,
+        place=escaped(printable(path)) + lines,
         nonce=nonce(text),
         text=escaped(text.removesuffix("\n")),
     )
@@ -136,8 +147,8 @@ def auto_read_text(
 
 def references_text(references: Sequence[Reference]) -> str:
     lines = [
-        f"- {printable(reference.path)}"
-        + (f" ({printable(reference.use)})" if reference.use else "")
+        f"- {escaped(printable(reference.path))}"
+        + (f" ({escaped(printable(reference.use))})" if reference.use else "")
         for reference in references
     ]
     return fill("references", files="\n".join(lines))

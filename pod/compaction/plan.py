@@ -15,7 +15,7 @@ from pod.compaction.job import Job
 from pod.compaction.mechanical import mechanical_summary
 from pod.compaction.settings import BY_CALLS, Settings
 from pod.compaction.thresholds import Thresholds
-from pod.entries import Mode
+from pod.entries import BranchSummary, Mode
 from pod.view import Window
 from worker.compact.conversation import conversation
 from worker.compact.run import first_message
@@ -118,8 +118,18 @@ async def ground_with(compactor: "Compactor", window: Window, cut: Cut) -> Groun
         directive_tokens=compactor.count(directives_text(directives))
         if directives
         else 0,
-        details=file_details(head, window.compaction),
+        details=file_details(head, window.compaction, _branches(window, cut)),
     )
+
+
+def _branches(window: Window, cut: Cut) -> list[BranchSummary]:
+    """Return the summaries of other branches in what is summarised."""
+    ids = {shown.entry for shown in window.shown[: cut.index]}
+    return [
+        entry
+        for entry in window.entries
+        if isinstance(entry, BranchSummary) and entry.id in ids
+    ]
 
 
 def worker_task(ground: Ground, files: tuple[KnownFile, ...], brief: Brief) -> Task:

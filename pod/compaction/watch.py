@@ -20,7 +20,15 @@ from pod.compaction.plan import Plan, plan
 from pod.compaction.thrash import Sizes, too_large_message
 from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
-from pod.entries import Compaction, CompactionFailed, Mode, Reason
+from pod.entries import (
+    Compaction,
+    CompactionFailed,
+    Known,
+    Mode,
+    Reason,
+    UsageEntry,
+)
+from pod.events import Context
 from pod.exits import Exit
 from worker import endings
 from worker.client import Failure
@@ -59,6 +67,26 @@ class ContextWatch:
         self.thresholds = derive(window)
         self._recoveries = 0
         self._responses = -1
+
+    def told(self, entry: Known) -> Context | None:
+        """Return what *entry* says of how full the context is; None where nothing."""
+        match entry:
+            case UsageEntry(context_tokens=int(tokens)):
+                return self._context(tokens, None)
+            case Compaction(tokens_after=estimate):
+                return self._context(None, estimate)
+            case _:
+                return None
+
+    def _context(self, tokens: int | None, estimate: int | None) -> Context:
+        limits = self.thresholds if self._settings.enabled else None
+        return Context(
+            tokens=tokens,
+            estimate=estimate,
+            post_run_threshold=None if limits is None else limits.post_run,
+            turn_threshold=None if limits is None else limits.turn,
+            window=self._window,
+        )
 
     async def gate(self) -> Yielded | None:
         """Stop a turn before a request that would pass the late limit."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pod.entries import FileDetails
 from pod.hooks.payloads import PostToolCall
+from tools.text import clean
 
 MOST_BYTES = 1 << 20
 """Bytes of JSON in one answer; a longer one is a failure."""
@@ -32,7 +33,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return False
 
     def signed(self, hook: str) -> Self:
-        """Return it with a message, where it needs one and has none."""
+        """Return it with a message that can be shown, where it needs one."""
         return self
 
     def with_later(self, later: Self) -> Self:
@@ -58,9 +59,10 @@ class Deciding(Answer, frozen=True, kw_only=True):
     message: str = ""
 
     def signed(self, hook: str) -> Self:
-        if not self.is_final or self.message.strip():
+        if not self.is_final:
             return self
-        return replace(self, message=f"the hook {hook} says so, and not why")
+        said = clean(self.message).text.strip()
+        return replace(self, message=said or f"the hook {hook} says so, and not why")
 
 
 class HookCompaction(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -239,10 +239,10 @@ class Hooks:
             why = f"no answer within {hook.timeout:g} seconds"
         except (HookError, Garbage) as error:
             why = str(error)
-        except BaseException as error:  # a hook may raise anything, SystemExit too
+        except BaseException as error:  # noqa: BLE001  a hook may raise anything
             stops, crash = parted(error)
-            if stops is not None or crash is None:
-                raise
-            why = crash_text(crash)
+            if stops is not None:
+                raise stops from None
+            why = crash_text(crash or error)
         self._tell(HookFailed(event=hook.event, hook=hook.name, message=why))
         return Missed(f"the hook {hook.name} failed: {why}")

@@ -11,6 +11,7 @@ from pod.hooks.around_calls import CallsInRun
 from pod.hooks.hooks import Hooks
 from pod.hooks.payloads import PreLlmRequest, RunEnded
 from pod.session import Session
+from tools.text import clean
 from worker.endings import Blocked, Yielded
 from worker.loop import Setup
 from worker.permit import in_turn
@@ -57,7 +58,8 @@ class RequestsInRun:
         answer = await self._hooks.pre_llm_request(await self._payload(request))
         if answer.stop:
             return Blocked("hook", answer.message)
-        lines = [text for text in answer.context if text.strip()]
+        cleaned = [clean(text).text for text in answer.context]
+        lines = [text for text in cleaned if text.strip()]
         if not lines:
             return None
         self._session.append(*(CustomMessage(kind=KIND, text=text) for text in lines))

@@ -17,6 +17,7 @@ from pod.entries import (
     UsageEntry,
 )
 from pod.importing.outline import Call
+from pod.importing.own import SYSTEM_TEXT
 from pod.importing.records import (
     Answer,
     Block,
@@ -42,7 +43,7 @@ from pod.importing.records import (
 )
 from pod.importing.steps import AnswerStep
 from pod.importing.tally import Tally
-from prompts import load
+from prompts import fill, load
 from tools.base import Image
 from tools.text import short_line
 from worker.items import (
@@ -50,6 +51,7 @@ from worker.items import (
     Item,
     Opaque,
     Reasoning,
+    SystemText,
     ToolCall,
     ToolResult,
     UserText,
@@ -72,23 +74,25 @@ class Made(Struct, frozen=True):
 
 
 def answer_entries(
-    step: AnswerStep, records: Sequence[Answer], tally: Tally
+    step: AnswerStep, records: Sequence[Answer], model: str, tally: Tally
 ) -> list[Made]:
-    """Return the items of a response, then what it used."""
+    """Return the items of a response by *model*, then what it used."""
     made: list[Made] = []
     names = iter(step.call_ids)
-    has_called = False
+    begins: bool | None = None  # whether reasoning stands before the first call
     for record in records:
         for part in record.parts:
-            if isinstance(part, Thought) and has_called:
+            if isinstance(part, Thought) and begins is False:
                 tally.lose(LATE_REASONING)
                 continue
-            has_called = has_called or isinstance(part, Called)
-            item = _item(part, step.key, record.model, names)
+            if begins is None and isinstance(part, Thought | Called):
+                begins = isinstance(part, Thought)
+            item = _item(part, step.key, model, names)
             made.append(Made(ItemEntry(item=item), part.entry))
     last = records[-1]
-    if last.usage is not None:
-        made.append(Made(_usage(step.key, last)))
+    if last.usage is not None and not last.is_counted:
+        stops = [record.stop for record in records if record.stop]
+        made.append(Made(_usage(step.key, model, last, stops[-1] if stops else "")))
     if last.error:
         made.append(Made(_note("answer_error", last.error)))
     elif not made:
@@ -122,11 +126,11 @@ def _item(part: Part, response: str, model: str, names: Iterator[str]) -> Item:
             return Opaque(part.json, response)
 
 
-def _usage(key: str, answer: Answer) -> UsageEntry:
+def _usage(key: str, model: str, answer: Answer, stop: str) -> UsageEntry:
     return UsageEntry(
         response=key,
-        model=answer.model,
-        stop_reason=answer.stop or "unknown",
+        model=model,
+        stop_reason=stop or "unknown",
         usage=answer.usage,
         context_tokens=answer.context,
         cost_usd=answer.cost,
@@ -179,22 +183,27 @@ def _images(
     return tuple(kept)
 
 
-def plain_entry(record: Record, images: Images, tally: Tally) -> Known | None:
-    """Return the entry of a record that needs nothing of others; None: there is none."""
+def plain_entry(
+    record: Record, model: str, images: Images, tally: Tally
+) -> Known | None:
+    """Return the entry of a record that needs nothing of others; None: there is none.
+
+    *model* is the one that is asked at this place.
+    """
     match record:
         case User(text=text, images=pictures, synthetic=synthetic):
             shown = _images(pictures, images, tally)
             return ItemEntry(item=UserText(text, shown, synthetic))
+        case Told(kind=kind, text=text) if kind == SYSTEM_TEXT:
+            return ItemEntry(item=SystemText(text))
         case Told(kind=kind, text=text):
             return CustomMessage(kind=kind, text=text)
         case Note(kind=kind, json=json):
             return Custom(kind=kind, json=json)
-        case Summarised(summary=summary):
-            return CustomMessage(kind="branch_summary", text=summary)
         case Measured() as used:
             return UsageEntry(
                 response=used.key,
-                model=used.model,
+                model=used.model or model,
                 stop_reason="unknown",
                 usage=used.usage,
                 context_tokens=used.context,
@@ -203,11 +212,19 @@ def plain_entry(record: Record, images: Images, tally: Tally) -> Known | None:
             return ModelChange(model=model)
         case Renamed(name=name):
             return SessionInfo(name=name)
-        case Result(call=call, text=text):
-            json = msgspec.json.encode({"call": call, "text": text}).decode()
-            return Custom(kind="lost_result", json=json)
+        case Result(text=text, images=pictures):
+            shown = _images(pictures, images, tally)
+            told = fill("imported_result", text=text)
+            return ItemEntry(item=UserText(told, shown, synthetic=True))
         case (
-            Header() | Link() | Answer() | Compacted() | Cleared() | Labelled() | Own()
+            Header()
+            | Link()
+            | Answer()
+            | Compacted()
+            | Summarised()
+            | Cleared()
+            | Labelled()
+            | Own()
         ):
             return None
 

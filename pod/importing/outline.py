@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pod.importing.files import paths_of
+from pod.file_tools import paths_of
 from pod.importing.records import (
     Answer,
     Called,
@@ -44,7 +44,8 @@ class Outline(Struct, frozen=True, gc=False):
     """A record without its text; some hundred bytes.
 
     *signed*: it has reasoning that the provider can verify; *blank*: a user
-    message without anything in it; *size* is the length of a result's text.
+    message without anything in it; *size* is the length of a result's text,
+    of a compaction the tokens before it.
     """
 
     where: Where
@@ -113,10 +114,12 @@ def outline(record: Record, where: Where) -> Outline:
             return made("answer", key=key, calls=calls, signed=signed)
         case Result(call=call, text=text):
             return made("result", target=call, size=len(text))
-        case Told() | Summarised():
+        case Told():
             return made("told")
-        case Compacted(first_kept=first):
-            return made("compacted", target=first)
+        case Summarised(from_id=left):
+            return made("told", target=left)
+        case Compacted(first_kept=first, tokens_before=tokens):
+            return made("compacted", target=first, size=tokens)
         case Cleared(calls=cleared):
             return made("quiet", cleared=cleared)
         case Labelled(target=target):

@@ -12,8 +12,10 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from pod.importing.decode import decoded
+from pod.importing.own import END, OWN_TYPE
 from pod.importing.records import (
     Answer,
+    Block,
     Called,
     Compacted,
     Header,
@@ -46,8 +48,6 @@ OTHER_BLOCKS = "content blocks of other kinds"
 OTHER_ENTRIES = "entries of other kinds: kept in the log, not shown"
 BLOB = "blob:sha256:"
 """How oh-my-pi names an image that lies in its blob store."""
-OWN_TYPE = "pod/"
-"""What the customType of an entry begins with that Pod's export kept whole."""
 
 _SIGNING = frozenset({"", "anthropic-messages", "bedrock-converse-stream"})
 """The API kinds whose reasoning carries the Messages API's signatures."""
@@ -93,6 +93,20 @@ class _Details(Struct):
     pod: Raw = Raw(b"")
 
 
+class _OwnPart(Struct):
+    """What Pod's export adds to a part of an answer.
+
+    *json*: the part itself, a block for which pi has no place; *arguments*:
+    those of a call, where JSON would not bring them back byte for byte.
+    """
+
+    entry: str = ""
+    extra: str = ""
+    incomplete: bool = False
+    json: str = ""
+    arguments: str = ""
+
+
 class _Message(Struct):
     role: str = ""
     content: str | list[_Content] | None = None
@@ -115,6 +129,7 @@ class _Message(Struct):
     customType: str = ""
     summary: str = ""
     synthetic: bool = False
+    pod: list[_OwnPart] | None = None
 
 
 class _Line(Struct):
@@ -237,6 +252,8 @@ def _record(found: _Line, line: bytes, stem: _Stem, losses: list[str]) -> Record
                 modified_files=tuple(files.modifiedFiles),
                 from_hook=bool(found.fromHook or found.fromExtension),
             )
+        case "custom" if found.customType == END:
+            return Link(id=id, parent=parent, at=at)
         case "custom" if found.customType.startswith(OWN_TYPE):
             return Own(id=id, parent=parent, at=at, json=raw_text(found.data))
         case "custom":
@@ -325,21 +342,9 @@ def _message(message: _Message, stem: _Stem, losses: list[str]) -> Record:
 
 
 def _answer(message: _Message, stem: _Stem, losses: list[str]) -> Answer:
-    content = message.content
-    parts: list[Part] = []
-    if isinstance(content, str):
-        parts = [Said(content)] if content else []
-    for one in content if isinstance(content, list) else ():
-        match one.type:
-            case "text":
-                if one.text:
-                    parts.append(Said(one.text))
-            case "thinking":
-                parts += _thought(one, message.api, losses)
-            case "toolCall":
-                parts.append(Called(one.id, one.name, arguments(one.arguments)))
-            case _:
-                losses.append(OTHER_BLOCKS)
+    parts = _own_parts(message)
+    if parts is None:
+        parts = _parts(message, losses)
     is_whole = message.stopReason not in {"error", "aborted"}
     usage = None
     context = None
@@ -365,7 +370,63 @@ def _answer(message: _Message, stem: _Stem, losses: list[str]) -> Answer:
         usage=usage,
         context=context,
         cost=None if cost is None else cost.total,
+        is_counted=message.pod is not None,
     )
+
+
+def _parts(message: _Message, losses: list[str]) -> list[Part]:
+    content = message.content
+    parts: list[Part] = []
+    if isinstance(content, str):
+        parts = [Said(content)] if content else []
+    for one in content if isinstance(content, list) else ():
+        match one.type:
+            case "text":
+                if one.text:
+                    parts.append(Said(one.text))
+            case "thinking":
+                parts += _thought(one, message.api, losses)
+            case "toolCall":
+                parts.append(Called(one.id, one.name, arguments(one.arguments)))
+            case _:
+                losses.append(OTHER_BLOCKS)
+    return parts
+
+
+def _own_parts(message: _Message) -> list[Part] | None:
+    """Return the parts as Pod's log had them; None where pi has changed them."""
+    content = message.content
+    if message.pod is None or not isinstance(content, list):
+        return None
+    rest = iter(content)
+    parts: list[Part] = []
+    for own in message.pod:
+        if own.json:
+            parts.append(Block(own.json, own.entry))
+            continue
+        one = next(rest, None)
+        if one is None:
+            return None
+        signature = one.thinkingSignature or ""
+        match one.type:
+            case "text":
+                parts.append(Said(one.text, own.extra, own.entry))
+            case "thinking" if one.redacted:
+                parts.append(
+                    Thought("", "", signature, extra=own.extra, entry=own.entry)
+                )
+            case "thinking":
+                parts.append(
+                    Thought(one.thinking, signature, extra=own.extra, entry=own.entry)
+                )
+            case "toolCall":
+                text = own.arguments or arguments(one.arguments)
+                parts.append(
+                    Called(one.id, one.name, text, own.incomplete, own.extra, own.entry)
+                )
+            case _:
+                return None
+    return None if next(rest, None) is not None else parts
 
 
 def _thought(one: _Content, api: str, losses: list[str]) -> Sequence[Thought]:

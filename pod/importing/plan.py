@@ -9,10 +9,9 @@ answer the same call differently, each has its own set of results.
 Held of a record: its place and ids, no text.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pod.importing.outline import Call, Kind, Outline
+from pod.importing.outline import Call, Outline
 from pod.importing.records import Where
 from pod.importing.steps import AnswerStep, PlainStep, ResultStep, Step
 from pod.importing.tally import Tally
@@ -21,7 +20,7 @@ ORPHANS = "records whose parent is not in the file: they hang from the one befor
 REPEATED = "records with an id that was used before: left out"
 LATE = "results that stood elsewhere: moved behind their call"
 DOUBLE = "second results for one call: left out"
-LOST = "results without a call: kept in the log, not shown"
+LOST = "results without a call: shown as messages"
 RENAMED = "call ids that were empty, used twice or not allowed: renamed"
 UNANSWERED = "calls without a result: answered with an error that says so"
 
@@ -87,6 +86,7 @@ class Planner:
         self._has_own = False
         self._last: _Place | None = None
         self._leaf: _Place | None = None
+        self._is_all_side = True
 
     def add(self, one: Outline) -> None:
         """Take the next record."""
@@ -100,8 +100,9 @@ class Planner:
         if one.id:
             self._places[one.id] = place
         self._last = place
-        if not one.side:
+        if not one.side or self._is_all_side:
             self._leaf = place
+        self._is_all_side = self._is_all_side and one.side
 
     def lead(self, id: str) -> None:
         """Let *id* (of the file's header) stand for the root."""
@@ -185,7 +186,6 @@ class Planner:
             self._take(self._unit(known), _Place(known), one, alone=True)
             return parent
         self._tally.lose(LOST)
-        self._tally.tool_results -= 1
         return self._plain(one, parent, self._within(parent))
 
     def _take(
@@ -253,7 +253,7 @@ class Steps:
             self._starts[at] = len(self.all)
             self._write(at, node)
         self.leaf = self._end(leaf)
-        self.is_said = any(kind != "quiet" for kind in kinds(self.all))
+        self.is_said = any(map(_says_something, self.all))
         """Whether there is anything that a model would see."""
 
     def start_of(self, id: str) -> int | None:
@@ -341,13 +341,10 @@ def is_call_id(id: str) -> bool:
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-def kinds(steps: list[Step]) -> Iterator[Kind]:
-    """Give what each step says to the model."""
-    for step in steps:
-        match step:
-            case AnswerStep():
-                yield "answer"
-            case ResultStep():
-                yield "result"
-            case PlainStep(outline=one):
-                yield one.kind
+def _says_something(step: Step) -> bool:
+    """Whether a model would see anything of this step."""
+    match step:
+        case AnswerStep() | ResultStep():
+            return True
+        case PlainStep(outline=one):
+            return one.kind != "quiet"

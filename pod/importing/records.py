@@ -82,7 +82,12 @@ class Header(Base, frozen=True, kw_only=True):
 
 
 class Link(Base, frozen=True, kw_only=True):
-    """Nothing to carry over, but others hang from it."""
+    """Nothing to carry over, but others hang from it.
+
+    *tokens* is what the context held at a compaction's boundary.
+    """
+
+    tokens: int = 0
 
 
 class User(Base, frozen=True, kw_only=True):
@@ -109,6 +114,8 @@ class Answer(Base, frozen=True, kw_only=True):
     usage: Usage | None = None
     context: int | None = None
     cost: float | None = None
+    is_counted: bool = False
+    """Whether a usage entry of Pod's own says what it used."""
 
 
 class Result(Base, frozen=True, kw_only=True):

@@ -12,6 +12,10 @@ CLAMPED = "compactions that keep what an earlier one had replaced: they keep les
 CUT_LOOPS = "compactions inside a tool loop: its reasoning is not shown any more"
 
 
+_TURNS = ("user", "result")
+"""Kinds of messages in the user's place: a result that has no call is one, too."""
+
+
 class Kept(Struct, frozen=True):
     """What a compaction keeps: from the step *first* on (None: nothing).
 
@@ -58,6 +62,8 @@ def _kept(
         stop = compaction if before.first is None else before.first
     first = start_of(step.outline.target)
     path = _path(steps, step.parent, stop)
+    if first == at:
+        return Kept(None)  # how an export says that nothing is kept
     if first is None or first not in path:
         if first is None or before is None or first >= stop or not path:
             tally.lose(NOT_KEPT)
@@ -104,7 +110,7 @@ def _cut_loop(
             case ResultStep():
                 joined = True
             case PlainStep(outline=one):
-                if one.kind == "user" and not one.blank:
+                if one.kind in _TURNS and not one.blank:
                     break
     return tuple(loop) if signed else ()
 
@@ -123,7 +129,7 @@ def _loop_before(steps: Sequence[Step], at: int) -> bool | None:
                 is_open = True
                 signed = signed or answer.signed
             case PlainStep(outline=one):
-                if one.kind == "user" and not one.blank:
+                if one.kind in _TURNS and not one.blank:
                     break
         at = steps[at].parent
     return signed if is_open else None

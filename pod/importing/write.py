@@ -1,21 +1,18 @@
 """Writes a planned session: entries with ids, parents and numbers, in batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.codec import BadLine, decode, encode, rewrite
 from pod.entries import (
     ASIDE,
-    AutoRead,
+    BranchSummary,
     Clip,
     Compaction,
     CompactionStart,
     Custom,
-    Directive,
-    FileDetails,
     ItemEntry,
     Known,
     Label,
@@ -23,8 +20,6 @@ from pod.entries import (
     Notice,
     Prune,
     Reason,
-    Receipt,
-    Reference,
 )
 from pod.importing.build import (
     Images,
@@ -34,6 +29,7 @@ from pod.importing.build import (
     plain_entry,
     result_entry,
 )
+from pod.importing.own import OWN_KINDS
 from pod.importing.plan import Steps
 from pod.importing.records import (
     Answer,
@@ -44,52 +40,21 @@ from pod.importing.records import (
     Own,
     Record,
     Result,
+    Summarised,
     Where,
 )
 from pod.importing.steps import AnswerStep, PlainStep, ResultStep
 from pod.importing.tally import Tally
 from pod.importing.times import moment
 from pod.importing.windows import Kept
-from worker.items import Reasoning
+from worker.items import Reasoning, ToolCall
 
 NO_TARGET = "labels of records that are not in the file: left out"
 BAD_OWN = "entries of an export that cannot be taken back: left out"
-OWN_KINDS = frozenset(
-    {
-        "usage",
-        "run_start",
-        "run_end",
-        "input",
-        "delivered",
-        "tool_start",
-        "notice",
-        "prune",
-        "clip",
-        "compaction_start",
-        "compaction_failed",
-        "breaker",
-    }
-)
-"""Kinds that an export keeps whole and an import takes back: none of them puts
-words of its own before the model or changes what it may do."""
-
 CHARACTERS_A_TOKEN = 4
 """For the number that stands in place of a result that was left out."""
 
 Load = Callable[[Where], Record]
-
-
-class _OwnCompaction(Struct, frozen=True):
-    """What of a compaction of Pod's own other agents have no place for."""
-
-    summary: str = ""
-    directives: tuple[Directive, ...] = ()
-    auto_read: tuple[AutoRead, ...] = ()
-    references: tuple[Reference, ...] = ()
-    details: FileDetails = FileDetails()
-    receipt: Receipt = Receipt()
-    dropped_reasoning: tuple[str, ...] = ()
-    compaction_id: str = ""
 
 
 class Writer:
@@ -118,6 +83,8 @@ class Writer:
         self._reasoning: dict[int, tuple[str, ...]] = {}
         self._ids: dict[str, str] = {}
         """Entries by the id they had in the file."""
+        self._calls: set[str] = set()
+        """Entries of calls, where a clip may come."""
         self._results: dict[str, tuple[str, int]] = {}
         """The newest result of each call: its entry, and about its tokens."""
         self._models: list[str] = []
@@ -148,22 +115,25 @@ class Writer:
             if isinstance(record := self._load(where), Answer)
         ]
         self._time(records[0])
-        model = records[-1].model
-        if model and model != self._models[at]:
+        model = records[-1].model or self._models[at]
+        if model != self._models[at]:
             change = ModelChange(model=model, previous=self._models[at] or None)
             yield self._put(at, change)
             self._set_model(at, model)
         reasoning: list[str] = []
-        for made in answer_entries(step, records, self._tally):
+        for made in answer_entries(step, records, model, self._tally):
             yield self._put(at, made.entry)
             id = self._lasts[at]
             assert id is not None
             if made.was:
                 self._ids[made.was] = id
-            if isinstance(made.entry, ItemEntry) and isinstance(
-                made.entry.item, Reasoning
-            ):
-                reasoning.append(id)
+            match made.entry:
+                case ItemEntry(item=Reasoning()):
+                    reasoning.append(id)
+                case ItemEntry(item=ToolCall()) if self._steps.has_own:
+                    self._calls.add(id)
+                case _:
+                    pass
         if reasoning:
             self._reasoning[at] = tuple(reasoning)
         for record in records:
@@ -191,61 +161,82 @@ class Writer:
         self._time(record)
         match record:
             case Compacted():
-                yield from self._compaction(at, record)
+                yield from self._compaction(at, record, step.outline.size)
             case Cleared():
                 yield from self._cleared(at, record)
             case Labelled():
                 yield from self._label(at, record)
+            case Summarised():
+                yield from self._summary(at, record)
             case Own():
-                yield from self._own(at, record)
+                yield from self._own(at, record, step.outline.id)
             case ModelSet(model=model) if model == self._models[at]:
                 pass
             case _:
-                entry = plain_entry(record, self._images, self._tally)
+                entry = plain_entry(record, self._models[at], self._images, self._tally)
                 if isinstance(record, ModelSet):
                     self._set_model(at, record.model)
                 if entry is not None:
                     yield self._put(at, entry)
         self._name(at, record, id=step.outline.id)
 
-    def _compaction(self, at: int, record: Compacted) -> Iterator[bytes]:
+    def _compaction(
+        self, at: int, record: Compacted, tokens_before: int
+    ) -> Iterator[bytes]:
         before = self._lasts[at]
         kept = self._kept[at]
         first = None if kept.first is None else self._firsts[kept.first]
         dropped = [
             id for answer in kept.dropped for id in self._reasoning.get(answer, ())
         ]
-        own = _own_compaction(record.own)
-        reason: Reason = "manual" if record.is_manual else "mid_turn"
-        compaction_id = own.compaction_id if own else f"c{self._seq + 1:07x}"
-        if own is None:
-            start = CompactionStart(
-                compaction_id=compaction_id,
-                reason=reason,
-                mode="worker",
-                tokens_before=record.tokens_before,
+        own = _own_compaction(record.own, self._ids)
+        if own is not None:
+            entry = replace(
+                own,
+                run=None,
+                first_kept=first,
+                compacted_from=before or "",
+                dropped_reasoning=tuple(
+                    dict.fromkeys([*own.dropped_reasoning, *dropped])
+                ),
             )
-            yield self._put(at, start)
-        else:
-            dropped += [self._ids.get(id, id) for id in own.dropped_reasoning]
+            yield self._put(at, entry)
+            return
+        reason: Reason = "manual" if record.is_manual else "mid_turn"
+        compaction_id = f"c{self._seq + 1:07x}"
+        start = CompactionStart(
+            compaction_id=compaction_id,
+            reason=reason,
+            mode="summarize",
+            tokens_before=tokens_before,
+        )
+        yield self._put(at, start)
         entry = Compaction(
             compaction_id=compaction_id,
             reason=reason,
-            mode="worker",
-            summary=own.summary if own else record.summary,
+            mode="summarize",
+            summary=record.summary,
             first_kept=first,
             compacted_from=before or "",
-            tokens_before=record.tokens_before,
+            tokens_before=tokens_before,
             tokens_after=record.tokens_after,
-            directives=own.directives if own else directives_of(record),
-            auto_read=own.auto_read if own else (),
-            references=own.references if own else (),
-            details=own.details if own else details_of(record),
-            receipt=own.receipt if own else Receipt(),
+            directives=directives_of(record),
+            details=details_of(record),
             short_summary=record.short_summary,
             preserve_data=record.preserve_data,
             from_hook=record.from_hook,
-            dropped_reasoning=tuple(dict.fromkeys(dropped)),
+            dropped_reasoning=tuple(dropped),
+        )
+        yield self._put(at, entry)
+
+    def _summary(self, at: int, record: Summarised) -> Iterator[bytes]:
+        step = self._steps.end_of(record.from_id)
+        left = None if step is None or step >= at else self._lasts[step]
+        entry = BranchSummary(
+            from_id=left or self._lasts[at] or "",
+            summary=record.summary,
+            details=details_of(record),
+            from_hook=record.from_hook,
         )
         yield self._put(at, entry)
 
@@ -260,15 +251,17 @@ class Writer:
 
     def _label(self, at: int, record: Labelled) -> Iterator[bytes]:
         step = self._steps.end_of(record.target)
-        target = None if step is None else self._lasts[step]
+        target = None if step is None or step >= at else self._lasts[step]
         if target is None:
             self._tally.lose(NO_TARGET)
         else:
             yield self._put(at, Label(target=target, label=record.label))
 
-    def _own(self, at: int, record: Own) -> Iterator[bytes]:
+    def _own(self, at: int, record: Own, step_id: str) -> Iterator[bytes]:
         seq = self._seq + 1
         id = f"{seq:08x}"
+        if step_id:
+            self._ids[step_id] = id
         try:
             line = rewrite(
                 record.json.encode(), self._ids, seq=seq, id=id, parent=self._lasts[at]
@@ -278,7 +271,9 @@ class Writer:
             self._tally.lose(BAD_OWN)
             return
         tag = entry.__struct_config__.tag
-        if tag not in OWN_KINDS or (isinstance(entry, Clip) and not _is_text(entry)):
+        if tag not in OWN_KINDS or (
+            isinstance(entry, Clip) and not _stands(entry, self._calls)
+        ):
             self._tally.lose(BAD_OWN)
             return
         self._seq = seq
@@ -319,16 +314,23 @@ class Writer:
         self._models[at] = self._model_names.setdefault(model, model)
 
 
-def _own_compaction(json: str) -> _OwnCompaction | None:
+def _own_compaction(json: str, ids: Mapping[str, str]) -> Compaction | None:
+    """Return a compaction of Pod's own, its references those of the new log."""
     if not json:
         return None
     try:
-        found = msgspec.json.decode(json, type=_OwnCompaction)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        entry = decode(rewrite(json.encode(), ids))
+    except (BadLine, UnicodeEncodeError):
         return None
-    return found if found.compaction_id else None
+    return entry if isinstance(entry, Compaction) else None
 
 
-def _is_text(clip: Clip) -> bool:
-    """Whether a clip could go in place of a call's arguments, too, or is plain text."""
+def _stands(clip: Clip, calls: Collection[str]) -> bool:
+    """Whether a clip can be shown: in place of a call's arguments only an object."""
+    if clip.entry not in calls:
+        return True
+    try:
+        msgspec.json.decode(clip.text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
     return True

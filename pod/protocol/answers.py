@@ -144,10 +144,14 @@ def answer(id: RequestId, data: Data) -> bytes:
     return _line({"id": id, "ok": True, "data": data})
 
 
-def refusal(id: RequestId, code: ErrorCode, message: str) -> bytes:
-    """Return the line that says why request *id* was not done."""
+def refusal(id: RequestId, code: str, message: str) -> bytes:
+    """Return the line that says why request *id* was not done.
+
+    *code* is an ErrorCode, as everything is that a Pod refuses with.
+    """
     text = message.encode("utf-8", "replace").decode()
-    return _line({"id": id, "ok": False, "error": ErrorInfo(code, text)})
+    error = {"code": code, "message": text}
+    return _line({"id": id, "ok": False, "error": error})
 
 
 def _line(fields: dict[str, object]) -> bytes:

@@ -42,6 +42,8 @@ MOST_ENTRIES = 1_000
 """Events that one get_entries gives at most."""
 PAGE = 1024 * 1024
 """Bytes of events that one get_entries gives at most, the first one apart."""
+LOOK_SECONDS = 1.0
+"""Seconds after which it is looked whether a client that only listens is gone."""
 NOTHING = Wanted(types=frozenset())
 
 Reply = Callable[[bytes], None]
@@ -230,7 +232,8 @@ class Connection:
         while not self._mailbox.is_closed and not self._link.is_gone():
             if self._listener.wanted == NOTHING and not self._pending:
                 return
-            await trio.sleep(1)
+            with trio.move_on_after(LOOK_SECONDS):
+                await self._mailbox.wait()
 
     async def _write_all(self, connection: trio.CancelScope) -> None:
         """Write what is put into the mailbox; end the connection when it is over."""
@@ -272,14 +275,10 @@ class Connection:
     async def _read_more(self, replay: LogReader) -> None:
         """Read the next events from the log; go live where there are none left.
 
-        Between the look at the hub's number and going live nothing can happen,
-        so that no event is missed and none comes twice.
+        Between taking in the last one and going live nothing can happen, so that
+        no event is missed and none comes twice.
         """
         hub = self._host.hub
-        if replay.next_seq > hub.seq:
-            self._end_replay()
-            self._listener.is_replaying = False
-            return
         last = hub.seq
         self._is_reading = True
         try:
@@ -299,6 +298,9 @@ class Connection:
         for event in events:
             if self._listener.wanted.takes(event.name):
                 self._mailbox.put(event.line)
+        if replay.next_seq > hub.seq:
+            self._end_replay()
+            self._listener.is_replaying = False
 
     def _end_replay(self) -> None:
         if self._replay is not None and not self._is_reading:

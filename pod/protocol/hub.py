@@ -1,6 +1,7 @@
 """Gives every event to everybody who listens, and never waits for any of them."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -9,7 +10,10 @@ from pod.entries import AnyEntry
 from pod.events import Dropped, Event, PodLive, line, type_of
 from pod.protocol.mailbox import Mailbox
 from pod.protocol.snapshot import Following
+from pod.session import Session
 from worker.events import Live, Warning
+
+T = TypeVar("T")
 
 PARTIAL = frozenset({"text_delta", "reasoning_delta", "tool_input_delta"})
 """Events that are sent only to those who ask for them."""
@@ -71,14 +75,13 @@ class Hub:
 
     def __init__(
         self,
-        session: str,
         following: Following,
         *,
         leaf: Callable[[], str | None],
         warn: Callable[[str], None] = lambda text: None,
         clock: Callable[[], str] = now,
     ) -> None:
-        self.session = session
+        self.session = following.session
         self.following = following
         self._leaf = leaf
         self._clock = clock
@@ -145,6 +148,31 @@ class Hub:
         warning = f"{listener.name} was dropped: {why}"
         self._warn(warning)
         self._offer(Warning(warning), is_live=True)
+
+
+def hub_over(session: Session, model: str, *, warn: Callable[[str], None]) -> Hub:
+    """Return the hub of *session*, whose next request asks *model*.
+
+    It hears nothing by itself: give it what the session and its Pod tell.
+    """
+    following = Following(
+        session=session.id,
+        seq=session.seq,
+        model=model,
+        leaf=session.leaf,
+        inputs=tuple(session.pending_inputs),
+    )
+    return Hub(following, leaf=lambda: session.leaf, warn=warn)
+
+
+def to_all(*hear: Callable[[T], None]) -> Callable[[T], None]:
+    """Return what tells each of *hear*, in this order."""
+
+    def tell(told: T) -> None:
+        for each in hear:
+            each(told)
+
+    return tell
 
 
 def _is_slow(listener: Listener) -> bool:

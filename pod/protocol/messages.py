@@ -29,7 +29,7 @@ ErrorCode = Literal[
     "not_paused",
     "busy",
     "not_found",
-    "vetoed",
+    "interrupted",
     "failed",
     "shutting_down",
     "internal",
@@ -131,9 +131,9 @@ class Subscribe(Struct, frozen=True, tag="subscribe", forbid_unknown_fields=True
 class AnswerPermission(
     Struct, frozen=True, tag="answer_permission", forbid_unknown_fields=True
 ):
-    """Answer a question of the permissions (``permission_request``)."""
+    """Say whether the call of a ``permission_request`` may run; *message* says why."""
 
-    request: str
+    call_id: str
     allow: bool
     message: str = ""
 

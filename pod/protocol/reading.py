@@ -7,7 +7,6 @@ from msgspec import Raw, Struct
 
 from pod.entries import Known
 from pod.events import Init, PodLive, name_of
-from pod.protocol.answers import ErrorInfo
 from pod.protocol.messages import RequestId
 from pod.protocol.snapshot import Snapshot
 from worker.events import Live
@@ -39,13 +38,20 @@ class BadMessage(ValueError):
     """A line that is neither an event nor a response."""
 
 
+class Fault(Struct, frozen=True):
+    """Why a request was not done. A newer Pod may have more codes."""
+
+    code: str
+    message: str
+
+
 class Response(Struct, frozen=True):
     """A response, its *data* not parsed yet: what it is depends on the request."""
 
     id: RequestId
     ok: bool
     data: Raw = Raw(b"{}")
-    error: ErrorInfo | None = None
+    error: Fault | None = None
 
 
 class _Head(Struct):

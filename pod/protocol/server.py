@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from pod.errors import SessionError, SetupError
+from pod.errors import Refused, SessionError, SetupError
 from pod.events import Closing
 from pod.protocol.answers import answer, refusal
 from pod.protocol.connection import Connection, Reply
@@ -63,16 +63,24 @@ class Server:
         self._permit = permit
         self._connections: set[Connection] = set()
         self._accepted = 0
+        self.changed = trio.Event()
+        """Set when clients come or go."""
         self._work: trio.Nursery | None = None
         self._ending = trio.Event()
         self._is_urgent = trio.Event()
+
+    @property
+    def has_clients(self) -> bool:
+        return bool(self._connections)
 
     def snapshot(self) -> Snapshot:
         return self._greet(self.hub.following.now())
 
     def permit(self, answer: AnswerPermission) -> None:
         if not self._permit(answer):
-            raise BadRequest("not_found", f"nobody asked {answer.request!r}")
+            raise BadRequest(
+                "not_found", f"nobody waits for an answer about {answer.call_id!r}"
+            )
 
     def shut_down(self, *, now: bool) -> None:
         """End the Pod when its run is over, or *now*; twice is fine."""
@@ -106,8 +114,7 @@ class Server:
                     for socket in sockets:
                         work.start_soon(self._accept, socket, connections)
                     if owner is not None:
-                        self._connections.add(owner)
-                        connections.start_soon(self._serve, owner)
+                        self._add(owner, connections)
                     task_status.started()
                     await self._ending.wait()
                     await self._wait_idle()
@@ -164,8 +171,7 @@ class Server:
                 await self._turn_away(link, *refused)
                 continue
             connection = Connection(self, link, f"client {self._accepted}")
-            self._connections.add(connection)
-            connections.start_soon(self._serve, connection)
+            self._add(connection, connections)
 
     def _refused(self, client: trio.socket.SocketType) -> tuple[ErrorCode, str] | None:
         if not is_allowed(client):
@@ -179,11 +185,21 @@ class Server:
             await link.send(refusal(None, code, why))
         link.close()
 
+    def _add(self, connection: Connection, connections: trio.Nursery) -> None:
+        self._connections.add(connection)
+        self._tell()
+        connections.start_soon(self._serve, connection)
+
     async def _serve(self, connection: Connection) -> None:
         try:
             await connection.run()
         finally:
             self._connections.discard(connection)
+            self._tell()
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
 
     async def _perform(
         self,
@@ -199,6 +215,8 @@ class Server:
         try:
             line = answer(id, await perform(action, self._pod))
         except BadRequest as error:
+            line = refuse(error.code, str(error))
+        except Refused as error:
             line = refuse(error.code, str(error))
         except SetupError as error:
             line = refuse("invalid_request", str(error))

@@ -13,6 +13,7 @@ from pod.entries import (
     InputEntry,
     ItemEntry,
     ModelChange,
+    Permission,
     Reason,
     RunEnd,
     RunStart,
@@ -23,6 +24,8 @@ from pod.events import (
     CompactProgress,
     Context,
     Greeting,
+    Init,
+    PermissionRequest,
     PodLive,
     Standing,
     Status,
@@ -74,11 +77,12 @@ class InFlight(Struct, frozen=True):
     request: RunningRequest | None = None
     tools: tuple[RunningTool, ...] = ()
     compaction: RunningCompaction | None = None
+    questions: tuple[PermissionRequest, ...] = ()
     inputs: tuple[WaitingInput, ...] = ()
 
 
 class PodState(Struct, frozen=True):
-    """How a Pod stands.
+    """How the Pod of a session stands.
 
     *seq* numbers the last durable event, *leaf* is where the session stands,
     *run* the run under way and *cost_usd* what it has cost so far (null where a
@@ -86,6 +90,7 @@ class PodState(Struct, frozen=True):
     """
 
     state: Standing
+    session: str
     seq: int
     leaf: str | None
     run: str | None
@@ -96,14 +101,14 @@ class PodState(Struct, frozen=True):
 
 
 class Snapshot(Greeting, frozen=True, tag="snapshot"):
-    """The first line of a connection, and the only one of its kind."""
+    """The first line of a connection, and the only one of its kind.
+
+    *about* says what runs, where, with what.
+    """
 
     protocol: str
-    pod: str
-    version: str
-    cwd: str
-    log: str | None
     pid: int
+    about: Init
     state: PodState
 
 
@@ -111,8 +116,15 @@ class Following:
     """Follows a Pod's events, so that at any moment it can be told how it stands."""
 
     def __init__(
-        self, *, seq: int, model: str, leaf: str | None, inputs: tuple[InputEntry, ...]
+        self,
+        *,
+        session: str,
+        seq: int,
+        model: str,
+        leaf: str | None,
+        inputs: tuple[InputEntry, ...],
     ) -> None:
+        self.session = session
         self.seq = seq
         self.run: str | None = None
         self._leaf = leaf
@@ -125,6 +137,7 @@ class Following:
         self._text_size = 0
         self._tools: dict[str, RunningTool] = {}
         self._compaction: RunningCompaction | None = None
+        self._questions: dict[str, PermissionRequest] = {}
         self._inputs = {entry.input: entry.text for entry in inputs}
 
     def entry(self, entry: AnyEntry, leaf: str | None) -> None:
@@ -137,6 +150,7 @@ class Following:
                 self.run = None
                 self._answered()
                 self._tools.clear()
+                self._questions.clear()
             case InputEntry():
                 self._inputs[entry.input] = entry.text
             case DeliveredEntry():
@@ -149,6 +163,8 @@ class Following:
                 self._tools[entry.call_id] = RunningTool(entry.call_id, entry.name)
             case ItemEntry(item=ToolResult(call_id=call_id)):
                 self._tools.pop(call_id, None)
+            case Permission():
+                self._questions.pop(entry.call_id, None)
             case ModelChange():
                 self._model = entry.model
             case CompactionStart():
@@ -185,6 +201,8 @@ class Following:
                 )
             case Context():
                 self._context = event
+            case PermissionRequest():
+                self._questions[event.call_id] = event
             case Status():
                 self._state = event.state
             case _:
@@ -200,6 +218,7 @@ class Following:
             )
         return PodState(
             state=self._state,
+            session=self.session,
             seq=self.seq,
             leaf=self._leaf,
             run=self.run,
@@ -210,6 +229,7 @@ class Following:
                 request=request,
                 tools=tuple(self._tools.values()),
                 compaction=self._compaction,
+                questions=tuple(self._questions.values()),
                 inputs=tuple(
                     WaitingInput(input, text) for input, text in self._inputs.items()
                 ),

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from pod.live import Doors, LivePod
+from pod.between_runs import Doors
+from pod.live import LivePod
 from pod.pod import Pod
 from tests.fakes import Heard
 from worker.items import FromModel, Item
@@ -29,7 +30,7 @@ async def living(
 
 async def reaching(condition: Callable[[], bool]) -> None:
     """Wait until *condition* holds."""
-    with trio.fail_after(60):
+    with trio.fail_after(20):
         while not condition():
             await trio.lowlevel.checkpoint()
 

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from pod.check import Facts, Finding, Place, check, finding_line
+from pod.check import Facts, Finding, check, finding_line
 from pod.manifest import (
     CompactionTable,
     LimitsTable,
@@ -14,6 +14,7 @@ from pod.manifest import (
     ToolsTable,
 )
 from pod.merge import Source
+from pod.places import Place
 from pod.toml_positions import Position
 
 
@@ -189,6 +190,25 @@ def test_a_compaction_must_have_room_under_its_limits() -> None:
     off = CompactionTable(enabled=False, compact_threshold=20_000)
     assert check(Manifest(compaction=off), FINE) == ()
     assert check(derived, replace(FINE, window=None)) == ()
+
+
+def test_a_remote_mode_needs_its_endpoint_and_models_are_listed_once() -> None:
+    url = "http://localhost:9000/"
+    without = CompactionTable(mode="remote", models=("a", "a"))
+    as_rung = CompactionTable(order=("worker", "remote"))
+
+    assert check(Manifest(compaction=without), FINE) == (
+        error(
+            "compaction.mode", 'there is "remote" in it, but no remote_endpoint is set'
+        ),
+        error("compaction.models", '"a" is listed twice'),
+    )
+    assert check(Manifest(compaction=as_rung), FINE) == (
+        error(
+            "compaction.order", 'there is "remote" in it, but no remote_endpoint is set'
+        ),
+    )
+    assert check(Manifest(compaction=CompactionTable(remote_endpoint=url)), FINE) == ()
 
 
 def test_what_the_compaction_table_itself_contradicts() -> None:

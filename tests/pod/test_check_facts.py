@@ -2,9 +2,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pod.check import Facts, Place
+from pod.check import Facts
 from pod.check_facts import gather
 from pod.load_manifest import Loaded, load
+from pod.places import Place
 
 
 def facts(loaded: Loaded, cwd: Path) -> Facts:
@@ -48,7 +49,9 @@ def test_roots_are_in_the_working_folder_and_files_beside_the_manifest(
         python=(Place("t.py", str(pods / "t.py"), "file"),),
         window=5,
         is_price_known=False,
+        steps=gathered.steps,
     )
+    assert gathered.steps[-1] == str(pods / "pod.toml")
 
 
 def test_without_a_manifest_the_given_facts_count(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A Pod that stays: what it accepts when, and what becomes of it."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -19,12 +21,19 @@ from pod.errors import (
     NotRunning,
     ShutDown,
 )
+from pod.events import Status
+from pod.live import LivePod
+from pod.session import Session
 from tests.fakes import FakeTool, called, said
+from tests.pod.compaction.pods import header
+from tests.pod.faults import SmallDisk
 from tests.pod.lives import Gate, living, reaching, texts, until
 from tests.pod.test_pod import Case
 from tools.base import Call, ToolOutput
+from worker.client import Failure
+from worker.events import Retry, Warning
 from worker.history import faults
-from worker.items import ToolResult
+from worker.items import AssistantText, ToolResult
 
 
 def ends(case: Case) -> list[tuple[str, str]]:
@@ -313,3 +322,143 @@ async def test_a_shutdown_ends_the_run_and_keeps_what_waits() -> None:
     async with living(again.pod, again.heard) as live:
         await reaching(lambda: len(ends(again)) == 1)
     assert texts(again.session.items) == ["go", "waits", "done"]
+
+
+async def test_an_interrupt_reaches_a_wait_for_a_retry(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    busy = Failure("overloaded", "busy", status=529)
+    case = Case([called("a")], busy)
+
+    async with living(case.pod, case.heard) as live:
+        await live.prompt("go")
+        await reaching(lambda: bool(case.heard.of(Retry)))
+        await live.interrupt()  # nobody lets time pass
+
+    assert ends(case) == [("cancelled", "interrupted")]
+
+
+async def test_a_pause_reaches_a_wait_for_a_retry(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    busy = Failure("overloaded", "busy", status=529)
+    case = Case([called("a")], busy, [said("done")])
+
+    async with living(case.pod, case.heard) as live:
+        await live.prompt("go")
+        await reaching(lambda: bool(case.heard.of(Retry)))
+        await live.pause()
+        assert live.state == "paused"
+        await live.resume()
+        await until(live, "idle")
+
+    assert ends(case) == [("yielded", "paused"), ("finished", "done")]
+
+
+async def test_an_interrupt_stops_tools_and_answers_their_calls() -> None:
+    running = trio.Event()
+
+    async def hang(call: Call) -> ToolOutput:
+        running.set()
+        await trio.sleep_forever()
+        raise AssertionError
+
+    case = Case([called("a")], tools=[FakeTool("do", hang)])
+
+    async with living(case.pod, case.heard) as live:
+        await live.prompt("go")
+        await running.wait()
+        await live.interrupt()
+
+    assert ends(case) == [("cancelled", "interrupted")]
+    assert faults(case.session.items) == []
+    assert isinstance(case.session.items[-1], ToolResult)
+
+
+async def test_what_is_under_way_is_told_as_it_changes() -> None:
+    gate = Gate([said("never")])
+    case = Case([called("a")], gate, [said("done")])
+
+    async with living(case.pod, case.heard) as live:
+        await live.prompt("go")
+        await reaching(lambda: gate.is_reached)
+        await live.pause()
+        await live.resume()
+        await until(live, "idle")
+
+    told = [event.state for event in case.heard.of(Status)]
+    assert told == ["idle", "running", "paused", "running", "idle"]
+
+
+async def test_a_run_that_ends_by_a_bug_does_not_end_the_pod() -> None:
+    class Broken(Exception):
+        pass
+
+    async def fail() -> list[AssistantText]:
+        raise Broken("no such thing")
+
+    case = Case(fail, [said("two")])
+
+    async with living(case.pod, case.heard) as live:
+        await live.prompt("a")
+        await until(live, "idle")
+        await live.prompt("b")
+        await until(live, "idle")
+
+    assert ends(case) == [("failed", "internal_error"), ("finished", "done")]
+    assert any("no such thing" in w.message for w in case.heard.of(Warning))
+
+
+async def test_a_pod_that_was_never_served_can_be_shut_down() -> None:
+    case = Case()
+    live = LivePod(case.pod, listen=case.heard)
+
+    await live.shutdown()
+
+    with pytest.raises(ShutDown):
+        live.steer("x")
+
+
+async def test_who_waits_for_a_prompt_may_go_away_and_the_run_goes_on() -> None:
+    gate = Gate([said("one")])
+    case = Case(gate)
+
+    async with living(case.pod, case.heard) as live:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await live.prompt("go")
+        await reaching(lambda: gate.is_reached)
+        gate.open()
+        await until(live, "idle")
+
+    assert texts(case.session.items) == ["go", "one"]
+
+
+async def test_a_full_disk_is_not_written_to_again_and_again_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    disk = SmallDisk(1 << 30)
+    gate = Gate([called("a")])
+    session = Session.create(
+        tmp_path / "s.jsonl", header(), disk=disk, durability="flush"
+    )
+    case = Case(gate, [said("done")], [said("after")], session=session)
+
+    with session:
+        async with living(case.pod, case.heard) as live:
+            await live.prompt("go")
+            await reaching(lambda: gate.is_reached)
+            live.follow_up("later")
+            disk.room = 0
+            gate.open()
+            await trio.testing.wait_all_tasks_blocked()
+            assert live.state == "idle"
+            assert ends(case) == []  # there is no room to say so
+
+            disk.room = 1 << 30
+            await live.resume()
+            await reaching(lambda: len(ends(case)) == 3)
+            await until(live, "idle")
+
+    assert ends(case) == [("failed", "disk_full"), *[("finished", "done")] * 2]
+    assert texts(case.session.items) == ["go", "done", "later", "after"]

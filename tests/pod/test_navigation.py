@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pod.branch_summary.content import NO_CONTENT
 from pod.branch_summary.summary import Summarized, Summarizer
@@ -13,6 +14,7 @@ from pod.compaction.framing import branch_summary_text
 from pod.entries import (
     AnyEntry,
     BranchSummary,
+    CompactionStart,
     CustomMessage,
     FileDetails,
     InputEntry,
@@ -21,17 +23,22 @@ from pod.entries import (
     Label,
     Leaf,
     NavigationFailed,
+    Notice,
+    RunEnd,
     RunStart,
 )
-from pod.errors import EntryNotFound, NavigationMissed, NavigationRefused
+from pod.errors import DiskFull, EntryNotFound, NavigationMissed, NavigationRefused
 from pod.events import NavigateStart
 from pod.hooks.answers import BeforeTreeAnswer, HookSummary
 from pod.hooks.hooks import Hook, Hooks
 from pod.hooks.payloads import AnyPayload, BeforeTree, Navigated
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
+from pod.recovery import CUT_OFF
 from pod.session import Session
 from tests.makers import call, said, synthetic, user
+from tests.pod.compaction.histories import SUMMARY
+from tests.pod.faults import SmallDisk
 from tests.pod.logs import HEADER
 from worker.events import Warning
 from worker.items import Item, SystemText
@@ -314,7 +321,8 @@ async def test_further_down_nothing_is_left_behind_and_nobody_is_asked(
 
 
 async def test_a_branch_on_which_nothing_was_said_is_refused(case: Case) -> None:
-    case.session.append(RunStart(model="m"))
+    end = RunEnd(outcome="failed", reason="auth", exit_code=5)
+    case.session.append(RunStart(model="m"), end)
     before = case.written()
 
     with pytest.raises(NavigationRefused, match="No content to summarize") as refused:
@@ -323,6 +331,58 @@ async def test_a_branch_on_which_nothing_was_said_is_refused(case: Case) -> None
     assert str(refused.value) == NO_CONTENT
     assert case.written() == before
     assert case.told == []
+
+
+async def test_during_a_run_or_a_compaction_the_leaf_stays(case: Case) -> None:
+    """pi#6558, pi#9178."""
+    compacting = CompactionStart(
+        compaction_id="c", reason="manual", mode="worker", tokens_before=1
+    )
+    case.session.append(compacting)
+    with pytest.raises(NavigationRefused, match="compaction is under way"):
+        await case.go(case.a2)
+    case.session.append(RunStart(model="m"))
+    with pytest.raises(NavigationRefused, match="run is under way"):
+        await case.go(case.a2)
+
+    assert len(case.of(Leaf)) == 1, "that of the fixture"
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+async def test_a_navigation_that_a_crash_cut_off_did_not_take_place(
+    case: Case, lost: int
+) -> None:
+    """Its lines are one write; a power cut may leave some of them."""
+    opened = case.add(call("c1"))
+    case.session.navigate(case.a2)
+    items = list(case.session.items)
+    await case.go(opened, summarize=True, summarizer=Fake(), label="tried")
+    path = case.session.path
+    assert path is not None
+    case.session.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-lost]) + lines[-lost][:20])
+
+    with Session.open(path) as session:
+        assert (session.leaf, list(session.items)) == (case.a2, items)
+        told = [entry for entry in session.recovered if isinstance(entry, Notice)]
+        assert [notice.message for notice in told if notice.message == CUT_OFF]
+    with Session.open(path) as session:
+        assert (session.leaf, session.recovered) == (case.a2, ())
+
+
+async def test_a_compaction_that_keeps_what_is_not_there_is_told(case: Case) -> None:
+    """pi#9178: its first kept entry is on another branch."""
+    wrong = replace(SUMMARY, first_kept=case.q2, compacted_from=case.a3)
+    [compaction] = case.session.append(wrong)
+    await case.go(case.a2)
+    case.told.clear()
+
+    await case.go(compaction.id)
+
+    assert case.session.items == [user("q1"), said("a1"), user("q3"), said("a3")]
+    [warning] = [event for event in case.told if isinstance(event, Warning)]
+    assert f"keeps {case.q2}, which is not in what it compacted" in warning.message
 
 
 async def test_without_a_model_there_is_no_summary(case: Case) -> None:
@@ -471,6 +531,45 @@ async def test_all_of_it_is_one_write_and_survives_a_restart(case: Case) -> None
         assert session.recovered == ()
     kinds = [type(entry) for entry in read_log(path).entries[-3:]]
     assert kinds == [Leaf, BranchSummary, Label]
+
+
+@pytest.mark.parametrize("room", [0, 1, 200, 400])
+async def test_on_a_full_disk_the_session_stays_where_it_is(
+    case: Case, room: int
+) -> None:
+    path, items = case.session.path, list(case.session.items)
+    assert path is not None
+    case.session.close()
+    disk = SmallDisk(1 << 30)
+    with Session.open(path, disk=disk) as session:
+        disk.room = room
+        with pytest.raises(DiskFull):
+            await navigate(session, case.a2, summarize=True, summarizer=Fake())
+        assert (session.leaf, list(session.items)) == (case.a3, items)
+        disk.room = 1 << 20
+        found = await navigate(session, case.a2, summarize=True, summarizer=Fake())
+
+    assert found.entry is not None
+    assert found.entry.parent == case.a2
+    assert read_log(path).damage == ()
+
+
+@pytest.mark.parametrize("cut", range(12))
+async def test_wherever_a_write_is_cut_off_the_leaf_is_the_old_or_the_new_one(
+    case: Case, cut: int
+) -> None:
+    before = case.session.path.stat().st_size if case.session.path else 0
+    found = await case.go(case.a2, summarize=True, summarizer=Fake(), label="x")
+    path = case.session.path
+    assert path is not None
+    case.session.close()
+    data = path.read_bytes()
+    size = before + (len(data) - before) * cut // 11
+    path.write_bytes(data[:size])
+
+    with Session.open(path) as session:
+        whole = size in {len(data), len(data) - 1}
+        assert session.leaf == (found.new_leaf if whole else case.a3)
 
 
 async def test_a_call_that_stands_open_is_answered_before_the_summary(

@@ -8,13 +8,15 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec.structs import replace
 
 from pod.codec import encode
-from pod.entries import ItemEntry, Label, Leaf, Notice
+from pod.entries import BranchSummary, ItemEntry, Label, Leaf, Notice
 from pod.errors import DiskFull, NotASession, SessionLocked
 from pod.log import SessionLog, read_log
 from pod.repair import Repaired, repair
 from pod.scan import scan
 from pod.session import Session
 from pod.tree import Tree
+from pod.view import problems_of_path
+from tests.pod.compaction.histories import SUMMARY
 from tests.pod.faults import FaultyDisk, always
 from tests.pod.logs import AT, HEADER, chain, random_tree, said, talk, written
 from tests.pod.test_scan import translated
@@ -114,6 +116,32 @@ def test_an_entry_written_twice_is_kept_once_and_a_second_of_its_id_renamed(
         ("fix", "e3"),
     ]
     assert found.report[0] == "Line 4: entry e2 again; left out."
+
+
+def test_who_refers_to_a_renamed_entry_still_does(path: Path) -> None:
+    one, two, _ = talk(3)
+    other = replace(said("other"), seq=3, id="e2", parent="e1", at=AT)
+    summary = replace(
+        SUMMARY,
+        seq=4,
+        id="e4",
+        parent="e2",
+        at=AT,
+        first_kept="e2",
+        compacted_from="e2",
+    )
+    branch = BranchSummary(
+        seq=5, id="e5", parent="e4", at=AT, from_id="e2", summary="s"
+    )
+
+    mended(path, written([one, two, other, summary, branch]))
+
+    entries = read_log(path).entries
+    assert entries[3:5] == [
+        replace(summary, parent="e2-2", first_kept="e2-2", compacted_from="e2-2"),
+        replace(branch, from_id="e2-2"),
+    ]
+    assert problems_of_path(Tree(entries).path("e5")) == []
 
 
 def test_cycles_and_parents_that_come_later_are_undone(path: Path) -> None:

@@ -7,9 +7,12 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from pod.codec import decode, encode
+from pod.context import context
 from pod.entries import (
     ASIDE,
     AnyEntry,
+    BranchSummary,
+    Clip,
     Custom,
     DeliveredEntry,
     HandedBack,
@@ -18,7 +21,9 @@ from pod.entries import (
     Known,
     Label,
     Leaf,
+    NavigationFailed,
     Notice,
+    Prune,
     RunEnd,
     RunStart,
     SessionInfo,
@@ -26,6 +31,7 @@ from pod.entries import (
 )
 from pod.scan import scan
 from pod.tree import Tree, fork, fork_lines
+from tests.pod.compaction.histories import SUMMARY
 from tests.pod.logs import AT, chain, ids, random_tree, said, talk, written
 from worker.items import UserText
 
@@ -43,6 +49,10 @@ def texts(entries: Sequence[AnyEntry]) -> list[str]:
 def at(*entries: Known) -> list[Known]:
     """Number the entries; ids and parents are the caller's."""
     return [replace(entry, seq=n, at=AT) for n, entry in enumerate(entries, 1)]
+
+
+def at_seq(first: int, *entries: Known) -> list[Known]:
+    return [replace(entry, seq=n, at=AT) for n, entry in enumerate(entries, first)]
 
 
 def test_the_leaf_is_the_last_entry() -> None:
@@ -182,6 +192,74 @@ def test_a_fork_carries_every_reference_along() -> None:
         ),
         Custom(id="n7", parent="n6", kind="k", json='{"e1":"e1"}'),
     )
+
+
+def test_a_fork_maps_what_compactions_prunes_and_clips_refer_to() -> None:
+    """Fastagent PR #401: ids that are minted anew, and references that are not."""
+    log = chain(
+        said("a"),
+        said("b"),
+        Prune(entries=("e1", "e2"), tokens=(1, 2), saved=3),
+        Clip(entry="e2", text="x"),
+        replace(
+            SUMMARY,
+            first_kept="e2",
+            compacted_from="e4",
+            dropped_reasoning=("e1",),
+        ),
+    )
+
+    new = ids()
+    forked = fork(log, "e5", lambda: next(new))
+
+    assert context(forked) == context(log)
+    assert forked[2:] == [
+        replace(
+            Prune(entries=("n1", "n2"), tokens=(1, 2), saved=3),
+            seq=3,
+            id="n3",
+            parent="n2",
+            at=AT,
+        ),
+        replace(Clip(entry="n2", text="x"), seq=4, id="n4", parent="n3", at=AT),
+        replace(
+            SUMMARY,
+            first_kept="n2",
+            compacted_from="n4",
+            dropped_reasoning=("n1",),
+            seq=5,
+            id="n5",
+            parent="n4",
+            at=AT,
+        ),
+    ]
+
+
+def test_in_a_fork_a_branch_summary_names_the_leaf_of_the_session_before() -> None:
+    """That branch is not in the fork; were it, it would have another id."""
+    log: list[AnyEntry] = list(chain(said("a"), said("b")))
+    log += at_seq(
+        3,
+        Leaf(id="x", parent="e2", target="e1"),
+        BranchSummary(id="s1", parent="e1", from_id="e2", summary="b"),
+        BranchSummary(id="s2", parent="s1", from_id="s1", summary="c"),
+        NavigationFailed(
+            id="f", parent="s2", target="e2", code="cancelled", message="m"
+        ),
+    )
+
+    new = ids()
+    forked = fork(log, "s2", lambda: next(new))
+
+    assert forked == [
+        replace(said("a"), seq=1, id="n1", at=AT),
+        *at_seq(
+            2,
+            BranchSummary(id="n2", parent="n1", from_id="e2", summary="b"),
+            BranchSummary(id="n3", parent="n2", from_id="n2", summary="c"),
+        ),
+    ]
+    assert context(forked) == context(Tree(log).path("s2"))
 
 
 def test_children_of_what_a_fork_leaves_out_keep_their_ancestors() -> None:

@@ -5,36 +5,38 @@ import secrets
 import sys
 from collections.abc import Sequence
 
-from tests.soak.disks import fail_disks
-from tests.soak.kills import kill
-from tests.soak.lines import spoil_lines
+from tests.soak.minutes import KINDS, soak
+
+AMOUNTS = {
+    "kills": 10_000,
+    "disks": 1_000,
+    "lines": 1_000,
+    "races": 200,
+    "processes": 200,
+}
+"""What each kind does by itself where no amount is given."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.soak")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak",
+        description="With a kind alone that, otherwise all of them for some minutes.",
+    )
+    parser.add_argument("kind", nargs="?", choices=KINDS)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument(
+        "--amount", type=int, help="kill points, stories, seeds a pair, or kills"
+    )
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
-    commands = parser.add_subparsers(dest="command", required=True)
-    kills = commands.add_parser("kills", help="kill at every write of many sessions")
-    kills.add_argument("--points", type=int, default=10_000)
-    disks = commands.add_parser("disks", help="sessions on disks that fail")
-    disks.add_argument("--stories", type=int, default=1_000)
-    lines = commands.add_parser("lines", help="answers that come over a bad line")
-    lines.add_argument("--stories", type=int, default=1_000)
     given = parser.parse_args(arguments)
     say(f"seed {given.seed}")
-    match given.command:
-        case "kills":
-            found = kill(given.points, given.seed)
-            wrong = found.wrong
-            say(str(found))
-        case "lines":
-            spoiled = spoil_lines(given.stories, given.seed)
-            wrong = spoiled.wrong
-            say(str(spoiled))
-        case _:
-            failed = fail_disks(given.stories, given.seed)
-            wrong = failed.wrong
-            say(str(failed))
+    if given.kind is None:
+        wrong = soak(given.minutes, given.seed, say)
+    else:
+        act, _ = KINDS[given.kind]
+        found = act(given.amount or AMOUNTS[given.kind], given.seed)
+        say(str(found))
+        wrong = getattr(found, "wrong", [])
     for problem in wrong:
         say(problem)
     return 1 if wrong else 0

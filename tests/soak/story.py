@@ -42,16 +42,29 @@ MOST_STEPS = 600
 
 
 class StoryPod(FillingPod):
-    """A Pod whose disk is traced; now and then a tool call is followed by input."""
+    """A Pod whose disk is traced; now and then a tool call is followed by input.
 
-    def __init__(self, path: Path, disk: Disk, random: Random, bad_line: float) -> None:
+    It makes at most 9 calls with results of at most 1200 tokens; *least* are the
+    other bounds.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        disk: Disk,
+        random: Random,
+        bad_line: float,
+        *,
+        least: tuple[int, int] = (1, 10),
+    ) -> None:
+        calls, size = least
         self._random = random
         self._disk = disk
         self.lines: list[BadLine] = []
         super().__init__(
             path,
-            calls=random.randint(1, 9),
-            size=lambda number: random.randint(10, 1_200),
+            calls=random.randint(calls, 9),
+            size=lambda number: random.randint(size, 1_200),
             worker=policies.ALL[random.choice(WORKERS)](),
             table=TABLE_OF_STORIES,
             limits=Limits(max_requests=MOST_REQUESTS),

@@ -3,23 +3,28 @@
 The seed is another one each time and is in the message of what fails.
 """
 
+from collections import Counter
 from pathlib import Path
 from random import Random, SystemRandom
 
+import pytest
 import trio
 
 from pod.log import read_log
 from tests.soak.disks import fail_disks
 from tests.soak.images import killed, moments, powerless
 from tests.soak.kills import kill
-from tests.soak.lines import spoil_lines
+from tests.soak.lines import LineFindings, spoil_lines
+from tests.soak.minutes import added
 from tests.soak.promises import broken
+from tests.soak.races import PAIRS, race_all
 from tests.soak.story import story
 from tests.soak.traced import Told, TracedDisk, Wrote
 
 POINTS = 500
 STORIES = 60
 LINES = 20
+SEEDS = 10
 
 
 def new_seed() -> int:
@@ -46,6 +51,22 @@ def test_answers_over_a_bad_line_leave_sessions_whole() -> None:
 
     assert found.wrong == []
     assert found.spoiled.total() > LINES
+
+
+@pytest.mark.timeout(300)
+def test_any_two_things_at_once_leave_the_session_whole() -> None:
+    found = race_all(SEEDS, new_seed())
+
+    assert found.wrong == []
+    assert found.pairs == dict.fromkeys(map(" x ".join, PAIRS), SEEDS)
+    assert found.compactions > len(PAIRS)
+
+
+def test_findings_add_up() -> None:
+    one = LineFindings(2, Counter(cut=1), 5, ["a"])
+    other = LineFindings(3, Counter(cut=2, late=1), 4, ["b"])
+
+    assert added(one, other) == LineFindings(5, Counter(cut=3, late=1), 9, ["a", "b"])
 
 
 def told_story(path: Path, seed: int) -> TracedDisk:

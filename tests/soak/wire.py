@@ -9,6 +9,7 @@ import trio
 
 from worker.api import Request
 from worker.client import Client, Delta, Failure, FailureKind, ProviderError, Response
+from worker.items import Opaque
 from worker.loopback.answers import stream_of
 from worker.stream import Fold
 
@@ -48,7 +49,13 @@ class BadLine:
                 on_delta(delta)
             data = data[size:]
             await trio.lowlevel.checkpoint()
-        return fold.end()
+        received = fold.end()
+        if any(isinstance(item, Opaque) or item.extra for item in received.items):
+            # A byte that makes another kind of block, or another field, cannot be
+            # told from one that is new: it is kept, as it came. TLS lets no such
+            # byte through.
+            raise ProviderError(Failure("garbled", "the line made up a new block"))
+        return received
 
     async def count_tokens(self, request: Request) -> int:
         return await self._client.count_tokens(request)

@@ -277,3 +277,35 @@ async def test_what_a_killed_runner_had_started_is_found_by_the_outer_one() -> N
         os.kill(int(output.data), signal.SIGKILL)
 
     assert marker.alive() == []
+
+
+async def test_stderr_can_come_apart_and_input_be_given(tmp_path: Path) -> None:
+    given, output, errors = tmp_path / "given", Output(), Output()
+    given.write_bytes(b"in")
+
+    with given.open("rb") as stdin:
+        ended = await run(
+            ["sh", "-c", "echo out; echo error >&2; cat"],
+            cwd=Path("/"),
+            env={"PATH": os.environ["PATH"]},
+            receive=output.receive,
+            receive_errors=errors.receive,
+            stdin=stdin.fileno(),
+        )
+
+    assert (ended, output.data, errors.data) == (Exit(0), b"out\nin", b"error\n")
+
+
+async def test_a_program_that_cannot_be_started_leaves_no_pipe_open() -> None:
+    before = open_files()
+
+    with pytest.raises(FileNotFoundError):
+        await run(
+            ["/no/such/program"],
+            cwd=Path("/"),
+            env={},
+            receive=Output().receive,
+            receive_errors=Output().receive,
+        )
+
+    assert open_files() == before

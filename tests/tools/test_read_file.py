@@ -285,3 +285,15 @@ async def test_files_in_proc_that_say_they_are_empty_are_read(folder: Path) -> N
 
     scope.close()
     assert (output.content or "").startswith("     1\tName:")
+
+
+async def test_a_huge_sparse_file_is_given_up_with_a_reason(
+    workspace: Scope, folder: Path
+) -> None:
+    with (folder / "huge").open("wb") as file:
+        file.write(b"text\n" * 300_000)
+        file.truncate(1 << 40)
+
+    assert await refusal(ReadFile(workspace), path="huge", offset=10**9) == (
+        "huge: these lines do not begin within the first 256 MiB, and no more is read"
+    )

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tools.base import ToolError
 from tools.near import near_names
 from tools.openat import MOST_HOPS
-from tools.scope import Scope
+from tools.scope import Opened, Scope
 
 LIMIT = 1_000_000
 
@@ -446,3 +446,40 @@ def test_near_names_are_found_by_case_stem_and_likeness() -> None:
     ]
 
     assert found == [["README.md", "readme.rst"], ["main.rs"], [".env"], []]
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc")
+def test_the_environment_and_the_memory_of_programs_are_not_read() -> None:
+    scope = Scope([Path("/")], [], Path("/"))
+    names = ("environ", "mem", "auxv")
+
+    refused = [refusal(scope, f"/proc/self/{name}") for name in names]
+
+    assert all("there may be keys in it" in text for text in refused), refused
+    assert read(scope, "/proc/self/status").startswith("Name:")
+    scope.close()
+
+
+def test_what_is_found_may_be_a_folder_or_a_file_in_one_open(
+    scope: Scope, base: Path
+) -> None:
+    opened = scope.open_either("a/b/f")
+    folder = scope.open_either("a/b")
+
+    assert isinstance(opened, Opened)
+    assert isinstance(folder, int)
+    assert os.listdir(folder) == ["f"]  # noqa: PTH208  a descriptor
+    opened.file.close()
+    os.close(folder)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\tb", "[Auto-read file: x]"])
+def test_odd_names_are_opened_and_shown_in_one_line(
+    scope: Scope, base: Path, name: str
+) -> None:
+    (base / "ws" / name).write_text("in")
+
+    assert read(scope, name) == "in"
+    shown = scope.shown(name)
+    assert "\n" not in shown
+    assert "\x1b" not in shown

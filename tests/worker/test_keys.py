@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from worker.client import Failure
-from worker.keys import NO_KEY, find_key, missing_key
+from worker.keys import KEY, NO_KEY, find_key, missing_key, secrets_of, without
 
 LOCAL = "http://127.0.0.1:8080"
 
@@ -91,3 +91,28 @@ def test_a_key_with_impossible_characters_is_said_to_be_wrong(key: str) -> None:
     assert missing is not None
     assert "ANTHROPIC_API_KEY holds characters" in missing.message
     assert key not in missing.message
+
+
+KEY_TEXT = "sk-ant-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("invalid key sk-ant-0123456789 for you", "invalid key [key] for you"),
+        ("twice sk-ant-0123456789 sk-ant-0123456789", "twice [key] [key]"),
+        ("cut off: sk-ant-01234 …", "cut off: [key] …"),
+        ("cut off: sk-ant-01", "cut off: [key] …"),
+        ("sk-ant- alone is nobody's", "sk-ant- alone is nobody's"),
+        ("nothing here …", "nothing here …"),
+    ],
+)
+def test_a_key_is_not_shown_whole_or_cut_off(text: str, shown: str) -> None:
+    assert without(text, [KEY_TEXT]) == shown
+
+
+def test_short_values_are_no_secrets() -> None:
+    assert secrets_of({"ANTHROPIC_AUTH_TOKEN": "a-long-token"}, NO_KEY) == (
+        "a-long-token",
+    )
+    assert secrets_of({KEY: KEY_TEXT}, KEY_TEXT) == (KEY_TEXT,)

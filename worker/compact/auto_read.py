@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from tools.base import ToolError
 from tools.page import Page
-from tools.read_file import COUNTED_BYTES, as_utf_8, chunks
+from tools.read_file import as_utf_8, chunks, fill
 from tools.scope import Scope, read_up_to
 from tools.text import binary_kind, clean, is_binary
 
@@ -73,7 +73,7 @@ def read_lines(
                     " it cannot be put in front of the model. Name it with"
                     " add_reference instead."
                 )
-            is_whole = _fill(page, as_utf_8(hashed(chunks(opened, head))))
+            is_whole = fill(page, as_utf_8(hashed(chunks(opened, head))), shown)
     except OSError as error:
         raise ToolError(f"{shown}: {error.strerror}") from error
     if not page.lines:
@@ -91,18 +91,6 @@ def read_lines(
         sha256=digest.hexdigest() if is_whole else "",
         is_cut=is_clipped or last < min(page.total, first + limit - 1),
     )
-
-
-def _fill(page: Page, pieces: Iterator[bytes]) -> bool:
-    """Feed *page*; return whether all was read, so that its total is right."""
-    beyond = 0
-    for piece in pieces:
-        page.feed(piece)
-        beyond += len(piece) if page.is_full else 0
-        if beyond > COUNTED_BYTES:
-            return False
-    page.finish()
-    return True
 
 
 def _nothing(page: Page, shown: str, first: int) -> str:

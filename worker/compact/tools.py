@@ -1,6 +1,7 @@
 """The four tools of a compact worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import trio
@@ -10,7 +11,7 @@ from prompts import load
 from tools.arguments import parse, schema_of
 from tools.base import Call, Tool, ToolError, ToolOutput
 from tools.read_file import PAGE_BYTES, Arguments as ReadArguments, ReadFile
-from tools.scope import Scope
+from tools.scope import FolderError, Scope
 from worker.compact.auto_read import BYTES_PER_TOKEN, FileLines, read_lines
 from worker.compact.budget import AutoReadBudget
 from worker.compact.draft import Draft
@@ -66,7 +67,10 @@ class Read:
 
     async def run(self, arguments: bytes, call: Call) -> ToolOutput:
         """Read lines; the page is made smaller until it fits. Raises ToolError."""
-        await _refuse_folder(self._scope, parse(ReadArguments, arguments).path)
+        with _no_folders(self._scope, parse(ReadArguments, arguments).path):
+            return await self._run(arguments, call)
+
+    async def _run(self, arguments: bytes, call: Call) -> ToolOutput:
         max_tokens = min(self._max_tokens, self._guard.room)
         if max_tokens < LEAST_READ:
             raise ToolError(self._guard.refusal())
@@ -89,10 +93,14 @@ class Read:
         )
 
 
-async def _refuse_folder(scope: Scope, path: str) -> None:
-    """Raise ToolError for a folder; there is no tool here that lists one."""
-    if await trio.to_thread.run_sync(scope.kind, path) == "folder":
-        raise ToolError(f"{scope.shown(path)} is a folder: give a file in it")
+@contextmanager
+def _no_folders(scope: Scope, path: str) -> Iterator[None]:
+    """Say what to do about a folder: there is no tool here that lists one."""
+    try:
+        yield
+    except FolderError:
+        text = f"{scope.shown(path)} is a folder: give a file in it"
+        raise ToolError(text) from None
 
 
 class MarkReadRequired:
@@ -121,13 +129,13 @@ class MarkReadRequired:
     async def run(self, arguments: bytes, call: Call) -> ToolOutput:
         """Mark lines. Raises ToolError where the budget or the file does not allow it."""
         wanted = parse(MarkArguments, arguments)
-        await _refuse_folder(self._scope, wanted.path)
-        lines = await trio.to_thread.run_sync(
-            self._read,
-            wanted,
-            trio.from_thread.check_cancelled,
-            abandon_on_cancel=True,
-        )
+        with _no_folders(self._scope, wanted.path):
+            lines = await trio.to_thread.run_sync(
+                self._read,
+                wanted,
+                trio.from_thread.check_cancelled,
+                abandon_on_cancel=True,
+            )
         mark = Mark(lines.path, lines.start, lines.end, self._tokens(lines))
         answer = self._budget.mark(mark)
         self._marked()
@@ -164,8 +172,8 @@ class AddReference:
         path = parse(PathArguments, arguments).path
         absolute = self._scope.absolute(path)
         if absolute not in self._budget.known:
-            await _refuse_folder(self._scope, path)
-            await trio.to_thread.run_sync(self._check, path)
+            with _no_folders(self._scope, path):
+                await trio.to_thread.run_sync(self._check, path)
         done = self._budget.add_reference(absolute)
         back = f" {done.refunded} tokens given back." if done.refunded else ""
         files = "file" if done.length == 1 else "files"

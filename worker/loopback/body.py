@@ -125,7 +125,12 @@ class McpToolResult(Other, tag="mcp_tool_result"): ...
 class AdvisorResult(Other, tag="advisor_tool_result"): ...
 
 
-class Compaction(Other, tag="compaction"): ...
+class Compaction(Other, tag="compaction"):
+    """What a compaction left; see rules_compaction.py."""
+
+    content: str | None = None
+    encrypted_content: str | None = None
+    signature: str | None = None
 
 
 ResultBlock = Text | Image | Document | SearchResult | ToolReference
@@ -198,6 +203,10 @@ class OutputConfig(Struct):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
+class Summarize(Struct, tag_field="type", tag="summarize", forbid_unknown_fields=True):
+    instructions: str | None = None
+
+
 class Prompt(Struct, forbid_unknown_fields=True, kw_only=True):
     """What is counted: the fields both endpoints take."""
 
@@ -235,7 +244,7 @@ class Body(Prompt, forbid_unknown_fields=True, kw_only=True):
     container: Raw = NULL
     diagnostics: Raw = NULL
     inference_geo: Raw = NULL
-    compaction: Raw = NULL
+    compaction: Summarize | None = None
     fallbacks: Raw = NULL
 
 

@@ -7,6 +7,7 @@ shared by all who ask it.
 import hashlib
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -107,6 +108,8 @@ class Engine:
         """
         reply = self._policy.reply(request)
         self._answers += 1
+        if admitted.body.compaction is not None:
+            reply = self._compacted(reply, admitted)
         message_id = f"msg_{admitted.digest}{self._answers:06}"
         items = tuple(
             self._finished(item, message_id, admitted.model.id)
@@ -121,6 +124,19 @@ class Engine:
             usage=usage,
             context_tokens=usage.total,
         )
+
+    def _compacted(self, reply: Reply, admitted: Admitted) -> Reply:
+        """Return the one block that answers a request to compact.
+
+        It holds what the policy said, signed; where that was nothing, how many
+        messages there were.
+        """
+        said = "".join(i.text for i in reply.items if isinstance(i, AssistantText))
+        content = said or f"{len(admitted.body.messages)} messages were compacted."
+        signature = signing.sign(self._key, admitted.model.id, content)
+        block = {"type": "compaction", "content": content, "signature": signature}
+        item = Opaque(json=msgspec.json.encode(block).decode(), response="")
+        return Reply((item,), stop_reason="compaction", usage=reply.usage)
 
     def count(self, data: bytes) -> int:
         """Count the tokens of a prompt. Raises Refused."""

@@ -11,9 +11,16 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from worker.loopback import rules_blocks, rules_media, rules_thinking, rules_tools
+from worker.loopback import (
+    rules_blocks,
+    rules_compaction,
+    rules_media,
+    rules_thinking,
+    rules_tools,
+)
 from worker.loopback.body import (
     Body,
+    Compaction,
     Message,
     Prompt,
     ServerToolUse,
@@ -51,6 +58,14 @@ def check_headers(headers: dict[str, str], api_key: str) -> Refusal | None:
     return None
 
 
+def check_betas(body: Body, headers: dict[str, str]) -> Refusal | None:
+    """Refuse what has to be asked for by the beta header, and is not."""
+    betas = headers.get("anthropic-beta", "").split(",")
+    if rules_compaction.needs_beta(body) and rules_compaction.BETA not in betas:
+        return Refusal(400, "compaction: Extra inputs are not permitted")
+    return None
+
+
 def too_large() -> Refusal:
     """Refuse a body of more than MAX_BODY_BYTES."""
     return Refusal(413, "Request exceeds the maximum size")
@@ -80,6 +95,7 @@ def _prompt_errors(prompt: Prompt, model: Served, key: bytes) -> Iterator[Refusa
     yield from (Refusal(400, text) for text in _system_messages(prompt, model))
     yield from (Refusal(400, text) for text in _prefill(prompt, model))
     yield from (Refusal(400, text) for text in rules_thinking.signatures(prompt, key))
+    yield from (Refusal(400, text) for text in rules_compaction.blocks(prompt, key))
 
 
 def _body_errors(
@@ -87,6 +103,7 @@ def _body_errors(
 ) -> Iterator[Refusal]:
     yield from (Refusal(400, text) for text in _parameters(body, model))
     yield from (Refusal(400, text) for text in rules_thinking.parameters(body))
+    yield from (Refusal(400, text) for text in rules_compaction.request(body))
     yield from _prompt_errors(body, model, key)
     yield from _window(body, model, tokens)
 
@@ -107,7 +124,10 @@ def _order(prompt: Prompt) -> Iterator[str]:
     """There is a message, and a user's comes first (the API has given that up)."""
     if not prompt.messages:
         yield "messages: at least one message is required"
-    elif prompt.messages[0].role == "assistant":
+    elif prompt.messages[0].role == "assistant" and not (
+        prompt.messages[0].blocks
+        and isinstance(prompt.messages[0].blocks[0], Compaction)
+    ):
         yield 'messages: first message must use the "user" role'
 
 

@@ -144,6 +144,9 @@ class Server:
         self, received: Received, fault: Fault | None, request_id: str
     ) -> list[Step]:
         admitted = self._engine.admit(received.body)
+        refusal = rules.check_betas(admitted.body, received.headers)
+        if refusal is not None:
+            return _refusal(refusal, request_id)
         request = received.request
         if request is None:
             raise AssertionError("a request that breaks no rule can be read")

@@ -22,21 +22,22 @@ class ByWorker:
     async def summarise(self, start: Ground, brief: Brief) -> Summary:
         errand, of = self._errand, self._errand.of
         known = await of.known_files(start.details)
-        try:
-            with of.transcript(errand.compaction_id) as record:
-                result = await compact(
-                    worker_task(start, known, brief),
-                    of.parts(errand.spent),
-                    spent=errand.own,
-                    listen=of.tell,
-                    on_progress=errand.progress,
-                    record=record,
-                )
-        except CompactError as error:
-            self.input_tokens = error.input_tokens
-            raise missed(error) from error
-        self.input_tokens = result.input_tokens
-        auto_read, vanished = await of.read_marks(result.marks)
+        async with of.reading() as reading:
+            try:
+                with of.transcript(errand.compaction_id, reading) as record:
+                    result = await compact(
+                        worker_task(start, known, brief),
+                        of.parts(errand.spent, reading.scope),
+                        spent=errand.own,
+                        listen=of.tell,
+                        on_progress=errand.progress,
+                        record=record,
+                    )
+            except CompactError as error:
+                self.input_tokens = error.input_tokens
+                raise missed(error) from error
+            self.input_tokens = result.input_tokens
+            auto_read, vanished = await of.read_marks(result.marks, reading.scope)
         marked = {file.path for file in auto_read}
         uses = {file.path: file.use for file in known}
         named = dict.fromkeys((*uses, *result.references, *vanished))

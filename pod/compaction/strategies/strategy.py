@@ -41,6 +41,7 @@ class Errand(Struct, frozen=True):
     *spent* is what the run used so far, *own* a fresh one for the rung itself.
     *tokens_after* gives the context's size with a summary, *low_water* is what
     it has to be under (None: not known). *progress* is told how far it is.
+    *kept_data* is a JSON text that a hook wants kept, "" for none.
     """
 
     of: "Compactor"
@@ -48,6 +49,7 @@ class Errand(Struct, frozen=True):
     spent: Spent
     own: Spent
     low_water: int | None
+    kept_data: str
     tokens_after: Callable[[Summary, Ground], Awaitable[int]]
     progress: Callable[[Progress], None]
 

@@ -22,7 +22,7 @@ from tests.pod.compaction.histories import path_of
 from tests.turns import MODEL, setup_for
 from worker.api import Request, Text
 from worker.client import Failure, TextDelta
-from worker.events import Retry
+from worker.events import Retry, Warning
 from worker.items import FromModel
 from worker.limits import Spent
 from worker.loop import Setup
@@ -91,13 +91,13 @@ async def test_the_summary_comes_with_its_files_and_its_cost() -> None:
         cost=Decimal("0.01"),
         seconds=0.0,
     )
-    assert (spent.requests, spent.usage, spent.cost) == (1, found.usage, found.cost)
+    assert (spent.usage, spent.cost) == (found.usage, found.cost)
 
 
-async def test_the_request_is_one_text_without_tools_or_reasoning() -> None:
+async def test_the_request_is_one_text_without_tools() -> None:
     client = StepClient([answer("ok")])
 
-    await summarize(client, model=replace(MODEL, max_tokens=9_000, thinking=4_000))
+    await summarize(client, model=replace(MODEL, max_tokens=9_000))
 
     [request] = client.requests
     assert prompt_of(request) == (
@@ -111,7 +111,7 @@ async def test_the_request_is_one_text_without_tools_or_reasoning() -> None:
     assert request.max_tokens == MAX_TOKENS
     assert request.tools == ()
     assert request.thinking is None
-    assert [block.text for block in request.system] == [load("branch_summary_system")]
+    assert [block.text for block in request.system] == [load("summary_system")]
 
 
 async def test_instructions_are_added_or_take_the_place_of_the_order() -> None:
@@ -143,9 +143,10 @@ async def test_a_transient_failure_is_tried_again_and_charged() -> None:
     ("step", "code", "said_so"),
     [
         ((([answer("half")]), "max_tokens"), "truncated", "cut off"),
-        ((([answer("half")]), "refusal"), "api", "refused"),
-        ([answer(" \n")], "empty", "empty"),
-        ([thought("hm")], "empty", "empty"),
+        ((([answer("half")]), "refusal"), "empty", "refused"),
+        ([answer(" \n")], "empty", "answered nothing"),
+        ([thought("hm")], "empty", "answered nothing"),
+        ([answer("x" * 5_000)], "too_large", "at most 4,096"),
         (Failure("auth", "no such key"), "api", "no such key"),
     ],
 )
@@ -223,6 +224,19 @@ async def test_one_deadline_holds_for_all_attempts_and_their_waits() -> None:
     assert str(missed.value) == "the branch summary was not done after 0.3 seconds"
     assert missed.value.code == "timeout"
     assert missed.value.usage == Usage(input=7 * len(client.requests))
+
+
+async def test_a_model_that_fails_is_followed_by_the_next() -> None:
+    client = StepClient(Failure("not_found", "no such model"), [answer("ok")])
+    heard = Heard()
+    models = [replace(MODEL, id="gone"), replace(MODEL, id="there", window=50_000)]
+    summarizer = BranchSummarizer(setup_of(client), listen=heard, models=models)
+
+    found = await summarizer.summarize(BRANCH)
+
+    assert (found.text, found.model) == ("ok", "there")
+    assert [request.model for request in client.requests] == ["gone", "there"]
+    assert "no such model" in heard.of(Warning)[0].message
 
 
 async def test_nothing_said_is_nothing_to_summarise() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from pod.cli import main
 from pod.cli.branches import Asked, go_loaded
+from pod.cli.options import Options
+from pod.cli.run import run_loaded
 from pod.entries import (
     FORMAT,
     AnyEntry,
@@ -17,6 +19,7 @@ from pod.entries import (
     Header,
     ItemEntry,
     NavigationFailed,
+    PromptChange,
     RunEnd,
     RunStart,
 )
@@ -29,9 +32,10 @@ from pod.tree import Tree
 from tests.fakes import Step, StepClient, said as answer
 from tests.makers import call, result, said, user
 from tests.worker.compact.policies import Stalling
+from worker.api import Request, Text
 from worker.client import Client, Failure, OpenClient
 from worker.items import Item
-from worker.policy import Script
+from worker.policy import Decide, Reply, Script, say
 from worker.scripted import ScriptedClient
 
 ID = "20260101-000000-abcd"
@@ -244,6 +248,39 @@ async def test_a_failing_model_leaves_the_session_where_it_was(
     assert failed.code == "api"
 
 
+async def test_the_next_request_tells_the_model_what_was_tried(
+    log: Log, folder: Path
+) -> None:
+    """Through the client that refuses what the API would refuse."""
+    seen: list[Request] = []
+
+    def reply(request: Request) -> Reply:
+        seen.append(request)
+        return say("I tried a cache." if "<conversation>" in str(request) else "ok")
+
+    settings = ("model.provider='scripted'", "model.id='echo'")
+    model = model_of(load(None, settings, folder).manifest)
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Client]:
+        yield ScriptedClient(Decide(reply), model)
+
+    options = Options(resume=ID, refresh_prompt=True, quiet=True)
+    await go(folder, Asked(session=ID, entry=log.q2, summarize=True), opened)
+    code = await run_loaded(load(None, settings, folder), folder, options, "q3", opened)
+
+    assert code == Exit.DONE
+    last = [*seen[-1].system, *(b for m in seen[-1].messages for b in m.content)]
+    texts = [block.text for block in last if isinstance(block, Text)]
+    assert any(
+        text.startswith("[Summary of a branch that was left")
+        and "I tried a cache." in text
+        for text in texts
+    )
+    assert "q2" not in texts
+    assert texts[-1] == "q3"
+
+
 def test_a_failure_is_one_line(log: Log, capfd: Out) -> None:
     """The scripted model refuses a request that is larger than its window."""
     tiny = ("-c", "model.context_window=300", "-c", "model.max_tokens=100")
@@ -291,6 +328,77 @@ def test_a_session_that_is_open_elsewhere_is_not_moved(log: Log, capfd: Out) -> 
     assert err.count("pod: ") == 2
     assert "is in use by process" in err
     assert log.tree.leaf == log.end2
+
+
+def items_of(path: Path) -> list[Item]:
+    tree = Tree(read_log(path).entries)
+    return [e.item for e in tree.path(tree.leaf) if isinstance(e, ItemEntry)]
+
+
+def test_a_run_can_go_on_from_an_entry(log: Log) -> None:
+    """Before it, where it is a message; with the prompt as it is now."""
+    run = ("run", "--resume", ID, "--refresh-prompt", "-q", *SCRIPTED)
+
+    assert main([*run, "--at", log.q2, "q3"]) == Exit.DONE
+    assert main([*run, "--at", log.a1, "q4"]) == Exit.DONE
+
+    assert items_of(log.path)[:3] == [user("q1"), said("a1"), user("q4")]
+    tree = log.tree
+    changes = [e for e in tree.path(tree.leaf) if isinstance(e, PromptChange)]
+    assert len(changes) == 1, "the prompt is taken where the session goes on"
+
+
+def test_a_run_in_a_copy_can_go_on_from_an_entry(log: Log) -> None:
+    before = log.entries
+
+    copied = ("run", "--resume", ID, "--fork", "--at", log.q2)
+
+    code = main([*copied, "q3", "-q", "--refresh-prompt", *SCRIPTED])
+
+    [copy] = [path for path in log.path.parent.glob("*.jsonl") if path != log.path]
+    assert code == Exit.DONE
+    assert items_of(copy)[:3] == [user("q1"), said("a1"), user("q3")]
+    assert log.entries == before
+
+
+def test_a_run_from_an_entry_asks_the_hooks(log: Log, folder: Path, capfd: Out) -> None:
+    manifest = hooked(folder, "session_before_tree", '{"cancel":true,"message":"no"}')
+
+    code = main(
+        ["run", "--resume", ID, "--at", log.a1, "q3", "-q", *SCRIPTED, *manifest]
+    )
+
+    assert code == Exit.BLOCKED
+    assert f"pod: --at {log.a1}: no" in capfd.readouterr().err
+    assert log.tree.leaf == log.end2
+
+
+def test_a_run_in_another_folder_does_not_move_the_session(
+    log: Log, folder: Path
+) -> None:
+    other = folder.parent / "other"
+    other.mkdir()
+
+    code = main(
+        ["run", "--resume", ID, "--at", log.a1, "q", "-C", str(other), *SCRIPTED]
+    )
+
+    assert code == Exit.USAGE
+    assert log.tree.leaf == log.end2
+
+
+def test_a_run_from_an_entry_that_is_not_there_changes_nothing(
+    log: Log, capfd: Out
+) -> None:
+    before = log.entries
+
+    assert main(["run", "--resume", ID, "--at", "zz", "q", *SCRIPTED]) == Exit.FAILED
+    assert main(["run", "--at", "zz", "q", *SCRIPTED]) == Exit.USAGE
+
+    err = capfd.readouterr().err
+    assert "Entry zz not found" in err
+    assert "--at goes with --resume ID or --continue" in err
+    assert log.entries == before
 
 
 def test_a_fork_is_a_session_of_its_own(log: Log, capfd: Out) -> None:

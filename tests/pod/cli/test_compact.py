@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -32,8 +33,10 @@ from pod.survey import survey
 from tests.makers import call, result, said, user
 from tests.worker.compact.policies import Stalling
 from worker.client import Client
-from worker.items import Item, UserText
+from worker.counters import O200k
+from worker.items import Item, ToolResult, UserText
 from worker.scripted import ScriptedClient
+from worker.tokens import count_item, factor_for
 
 SCRIPTED = ("-c", 'model.provider="scripted"', "-c", 'model.id="survey"')
 TOO_SMALL = ("-c", "compaction.summary_target=10", "-c", "compaction.summary_cap=20")
@@ -122,7 +125,7 @@ def test_instructions_reach_the_compact_worker(begun: Callable[..., Path]) -> No
     main(["compact", path.stem, "--instructions", "Mind the gap.", *SCRIPTED])
 
     (transcript,) = path.with_suffix(".files").glob("compact-*.jsonl")
-    task = transcript.read_text().splitlines()[0]
+    task = transcript.read_text().splitlines()[1]
     assert "<instructions>\\nMind the gap.\\n</instructions>" in task
 
 
@@ -160,7 +163,7 @@ def test_a_dry_run_shows_what_the_worker_gets_and_changes_nothing(
     )
     main(["compact", path.stem, "--instructions", "Mind it.", *SCRIPTED])
     (transcript,) = path.with_suffix(".files").glob("compact-*.jsonl")
-    first = transcript.read_text().splitlines()[0]
+    first = transcript.read_text().splitlines()[1]
     assert shown == f"{msgspec.json.decode(first, type=UserText).text}\n"
 
 
@@ -341,7 +344,7 @@ def test_every_compaction_has_a_line_and_a_receipt(
     assert isinstance(done, Compaction)
     assert shown.count("  compaction 1 failed: too_large; ") == 1
     assert shown.count("  compaction 2 (manual): ") == 1
-    assert "breaker: closed, 1 failure of the compact worker in a row" in shown
+    assert "breaker of worker: closed, 1 failure in a row" in shown
     assert first.startswith("compaction 1 of 2: failed, ")
     assert "\nfailed     too_large: Compaction failed: " in first
     assert second.startswith("compaction 2 of 2: done, ")
@@ -379,3 +382,82 @@ def test_a_compaction_that_is_not_there_is_named(
         f"pod: --compaction {number}: no such compaction in {path.stem}:"
         " it has 1, counted from 1\n"
     )
+
+
+def test_mode_summarize_asks_a_model_once(begun: Callable[..., Path]) -> None:
+    path = begun(*history(90))
+
+    code = main(["compact", path.stem, "--mode", "summarize", *SCRIPTED])
+
+    (done,) = entries(path, Compaction)
+    assert code == Exit.DONE
+    assert isinstance(done, Compaction)
+    assert (done.mode, done.receipt.worker_requests) == ("summarize", 1)
+    assert done.summary.startswith("No prior history.\n\n---\n\n**Turn Context (split")
+
+
+LOOK = ("compact", "--mode", "summarize", "--dry-run")
+
+
+def test_a_dry_run_from_an_entry_shows_the_cut_that_would_be_made_there(
+    begun: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The entry counts as the last one of the session; what is behind it does not."""
+    path = begun(user("First."), said("One. " * 8_000, "r1"), *history(90))
+    before = path.read_bytes()
+    items = entries(path, ItemEntry)
+    at = items[2 + 2 * 30]  # the result of the thirtieth read
+
+    code = main([*LOOK, path.stem, "--at", at.id, *SCRIPTED])
+
+    out, _ = capfd.readouterr()
+    shown = {line[:11].strip(): line[11:] for line in out.splitlines()}
+    kept = _kept(items[:63])
+    assert code == Exit.DONE
+    assert path.read_bytes() == before
+    assert shown["mode"] == "summarize"
+    assert shown["first kept"] == f"{items[kept].id} (assistant)"
+    assert shown["summarised"].startswith(f"{kept} items, ")
+    assert shown["split turn"].startswith(f"{kept - 2} of them, ")
+    assert shown["kept"].startswith(f"{63 - kept} items, ")
+    assert "<conversation>\n[User]: First.\n" in out
+
+
+def _kept(items: list[Known]) -> int:
+    """Return the rule's index: 20,000 tokens from the newest on, then a legal point.
+
+    A read has about 1,200 tokens; a call and its result go together.
+    """
+    tokens, factor = O200k(), factor_for("survey")
+    left = 20_000
+    for at in range(len(items) - 1, -1, -1):
+        entry = items[at]
+        assert isinstance(entry, ItemEntry)
+        left -= ceil(count_item(entry.item, tokens) * factor)
+        if left <= 0:
+            return at + isinstance(entry.item, ToolResult)
+    raise AssertionError("all of it fits")
+
+
+def test_a_dry_run_from_an_entry_that_is_not_there_says_so(
+    begun: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = begun(*history(30))
+
+    code = main([*LOOK, path.stem, "--at", "nowhere", *SCRIPTED])
+
+    _, err = capfd.readouterr()
+    assert code == Exit.USAGE
+    assert f"--at nowhere: no such entry in session {path.stem}" in err
+
+
+def test_a_compaction_itself_is_made_where_the_session_stands(
+    begun: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = begun(*history(30))
+
+    code = main(["compact", path.stem, "--at", "nowhere", *SCRIPTED])
+
+    _, err = capfd.readouterr()
+    assert code == Exit.USAGE
+    assert "--at needs --dry-run" in err

@@ -10,10 +10,13 @@ from rich.console import Console
 
 from pod.cli.progress import Progress
 from pod.entries import (
+    BranchSummary,
     Compaction,
     CompactionFailed,
     CompactionStart,
     ItemEntry,
+    Leaf,
+    NavigationFailed,
     Notice,
     Prune,
     Receipt,
@@ -22,7 +25,7 @@ from pod.entries import (
     RunStart,
     UsageEntry,
 )
-from pod.events import CompactProgress, CompactSkipped, Event
+from pod.events import CompactProgress, CompactSkipped, Event, NavigateStart
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.items import AssistantText, Item, ToolCall, ToolResult
 from worker.usage import Usage
@@ -137,14 +140,35 @@ COMPACTIONS: list[Event | Item] = [
 ]
 
 
+def test_a_navigation_is_told_in_a_line_for_each_of_its_parts() -> None:
+    assert shown(
+        NavigateStart(
+            target="t", old_leaf="o", new_leaf="t", entries=1_200, summarize=True
+        ),
+        Leaf(target="t", behind=1),
+        BranchSummary(from_id="o", summary="## Goal\nParser."),
+        NavigateStart(
+            target=None, old_leaf="o", new_leaf=None, entries=3, summarize=False
+        ),
+        Leaf(target=None),
+        NavigationFailed(target="t", code="timeout", message="not done"),
+    ) == (
+        "↶ summarising the branch that is left (1,200 entries)\n"
+        "↶ on from t\n"
+        "↶ branch summary: ## Goal Parser.\n"
+        "↶ on from the beginning\n"
+        "✗ not moved: timeout: not done\n"
+    )
+
+
 def test_a_compaction_is_told_in_a_line_at_each_end() -> None:
     assert shown(*COMPACTIONS) == (
         "⇣ compacting (mid_turn): 90,500 tokens of 90,000\n"
         "⇣ 90,500 to 14,310 tokens (-84 %): 61 items summarised, 12 kept, summary of"
         " 1,204 by worker, directives of 310, 0 marks of 0, 1 reference, 4 requests,"
         " $0.0123, 1 quote dropped, 12.3 s\n"
-        "✗ compaction failed: timeout; the history is as it was; 3 failures of the"
-        " compact worker in a row; it is left alone for now\n"
+        "✗ compaction failed: timeout; the history is as it was; 3 failures in a"
+        " row; it is left alone for now\n"
         "⇣ 2 results left out, 30,970 tokens saved\n"
         "! not compacted: there is nothing to summarise\n"
     )

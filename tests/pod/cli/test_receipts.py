@@ -8,6 +8,7 @@ from pod.cli.receipts import (
     Told,
     chosen,
     compactions,
+    done_line,
     event_line,
     receipt_lines,
 )
@@ -131,7 +132,7 @@ def test_a_failed_one_says_why_and_what_it_used() -> None:
         f"compaction 1 of 1: failed, {AT}",
         "failed     timeout: Auto-compaction failed: not done after 300 seconds",
         "history    as it was; trying again may help",
-        "breaker    3 failures of the compact worker in a row; it is left alone for now",
+        "breaker    3 failures in a row; it is left alone for now",
         "used       5 tokens in (0 cached), 1 out, price unknown, 300.0 s",
         "attempts   worker: timeout: not done after 300 seconds",
     ]
@@ -189,13 +190,13 @@ def test_each_thing_that_happens_to_the_context_has_a_line() -> None:
             " 12.3 s"
         ),
         "",
-        f"breaker: open since {AT}, 3 failures of the compact worker in a row",
+        f"breaker of worker: open since {AT}, 3 failures in a row",
         (
-            "compaction 2 failed: timeout; the history is as it was; 3 failures of the"
-            " compact worker in a row; it is left alone for now: Auto-compaction"
-            " failed: not done after 300 seconds"
+            "compaction 2 failed: timeout; the history is as it was; 3 failures in a row;"
+            " it is left alone for now: Auto-compaction failed: not done after 300"
+            " seconds"
         ),
-        "breaker: closed, 0 failures of the compact worker in a row",
+        "breaker of worker: closed, 0 failures in a row",
         "pruned: 2 results left out, 30,970 tokens saved",
         "clipped: entry e3 to 1,000 characters",
         "compaction 3: compacting (mid_turn): 90,500 tokens of 90,000",
@@ -211,3 +212,40 @@ def test_a_number_that_none_has_is_a_mistake(number: int) -> None:
 def test_a_session_without_any_says_so() -> None:
     with pytest.raises(UsageError, match="it has none"):
         chosen([], 1, "s")
+
+
+def test_a_receipt_of_single_calls_has_the_model_the_title_and_the_split_turn() -> None:
+    (done,) = chain(
+        replace(
+            DONE,
+            mode="summarize",
+            short_summary="Ports: half done",
+            receipt=replace(
+                DONE.receipt,
+                model="small-1",
+                turn_prefix_items=40,
+                attempts=("summarize: used",),
+            ),
+        )
+    )
+    assert isinstance(done, Compaction)
+
+    lines = list(receipt_lines(Told(1, None, done), of=1))
+
+    assert lines[1:3] == [
+        "mode       summarize, small-1",
+        "title      Ports: half done",
+    ]
+    assert lines[5] == "           40 of them begin the turn that is kept in part"
+    assert "asked      4 requests, 21,400 tokens of input" in lines
+    assert "summary of 1,204 by summarize" in done_line(done)
+
+
+def test_a_receipt_says_that_a_hook_made_it() -> None:
+    (done,) = chain(replace(DONE, from_hook=True))
+    assert isinstance(done, Compaction)
+
+    lines = list(receipt_lines(Told(1, None, done), of=1))
+
+    assert lines[1] == "mode       a hook, in place of worker"
+    assert "summary of 1,204 by a hook" in done_line(done)

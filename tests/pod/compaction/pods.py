@@ -1,7 +1,7 @@
 """A Pod over a session file whose context fills up, with scripted models."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import ceil
 from pathlib import Path
@@ -20,12 +20,13 @@ from pod.entries import (
     Header,
     Known,
 )
+from pod.hooks.hooks import Hook, Hooks
 from pod.manifest import CompactionTable, Manifest, PruneTable
 from pod.pod import Bounds, Pod
 from pod.session import Session
 from tests.fakes import FakeTool, Heard
 from tests.turns import setup_for
-from tests.worker.compact import policies
+from tests.worker.compact import policies, summarisers
 from tools.base import Call, Image, ToolOutput
 from tools.scope import Scope
 from worker.api import Request, Text, ToolResult
@@ -87,11 +88,33 @@ def fetching(calls: int) -> Policy:
     return Decide(reply)
 
 
+def answering() -> Policy:
+    """Call ``fetch`` as often as the user's last message says (``3 calls``), then end."""
+
+    def reply(request: Request) -> Reply:
+        wanted, results = 0, 0
+        for message in request.messages:
+            for block in message.content:
+                match block:
+                    case Text(text=text) if message.role == "user":
+                        found = re.match(r"(\d+) calls", text)
+                        wanted, results = int(found[1]) if found else 0, 0
+                    case ToolResult():
+                        results += 1
+                    case _:
+                        pass
+        if results >= wanted:
+            return say("Done.")
+        return call((f"toolu_{results}", "fetch", "{}"))
+
+    return Decide(reply)
+
+
 class FillingPod:
     """A Pod whose tool ``fetch`` returns *size* tokens a call, *more* and *images*.
 
     *served* is the model as its provider has it, where that is not what the Pod
-    takes it for.
+    takes it for. *summariser* answers who is asked by "summarize".
     """
 
     def __init__(
@@ -115,6 +138,9 @@ class FillingPod:
         wrap: Callable[[Client], Client] = lambda client: client,
         more: str = "",
         images: tuple[Image, ...] = (),
+        summariser: Policy | None = None,
+        summarizers: Sequence[Model] = (),
+        hooks: Sequence[Hook] = (),
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008  frozen
         open_session: Callable[[Path, Header], Session] | None = None,
     ) -> None:
@@ -126,9 +152,12 @@ class FillingPod:
         self.told: list[Known] = []
         self.session = (open_session or open_or_create)(path, header())
         self.session.on_entry = self.told.append
-        policy = Route(
+        policy: Policy = Route(
             {policies.TOOL: worker or policies.lazy()}, main or fetching(calls)
         )
+        if summariser is not None:
+            policy = summarisers.Either(summariser, policy)
+        self.policy = policy
         random = Random(len(self.session.tree))
         setup = setup_for(
             wrap(ScriptedClient(policy, served or model)),
@@ -154,6 +183,7 @@ class FillingPod:
                 ),
             ),
         )
+        self.hooks = Hooks(hooks, tell=self.heard)
         self.scope = Scope([path.parent], [], path.parent)
         self.files = files = files_of(self.session)
         self.watch = open_watch(
@@ -164,6 +194,8 @@ class FillingPod:
             worker_model=model,
             files=files,
             tell=self.heard,
+            summarizers=summarizers,
+            hooks=self.hooks,
         )
         self.pod = Pod(
             self.session,
@@ -173,6 +205,7 @@ class FillingPod:
             settled=trio.lowlevel.checkpoint,
             watch=self.watch,
             files=files,
+            hooks=self.hooks,
         )
 
     async def _fetch(self, call: Call) -> ToolOutput:

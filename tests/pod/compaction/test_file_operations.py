@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from pod.compaction.file_operations import file_details
-from pod.entries import FileDetails
+from pod.entries import BranchSummary, FileDetails
 from tests.makers import call, user
 from tests.pod.compaction.histories import SUMMARY
 from worker.items import Item, ToolResult
@@ -77,3 +77,42 @@ def test_what_a_hook_made_of_it_does_not_count() -> None:
     previous = replace(SUMMARY, details=FileDetails(read_files=("a",)), from_hook=True)
 
     assert file_details([], previous) == FileDetails()
+
+
+def test_the_files_of_branches_that_were_left_are_carried_on() -> None:
+    """Unless a hook made the summary."""
+    details = FileDetails(read_files=("r.py", "b.py"), modified_files=("m.py",))
+    branches = [
+        BranchSummary(from_id="x", summary="s", details=details),
+        BranchSummary(
+            from_id="x",
+            summary="s",
+            details=FileDetails(read_files=("hook.py",)),
+            from_hook=True,
+        ),
+    ]
+
+    found = file_details(used("edit_file", "b.py"), None, branches)
+
+    assert found == FileDetails(read_files=("r.py",), modified_files=("m.py", "b.py"))
+
+
+def test_the_tools_of_other_agents_count_too() -> None:
+    patch = '{"command":["apply_patch","*** Update File: src/c.py\\n@@"]}'
+    viewed = '{"command":"view","path":"d.py"}'
+    head: list[Item] = [
+        call("1", name="Read", arguments='{"file_path":"a.py"}'),
+        ToolResult("1", "done"),
+        call("2", name="MultiEdit", arguments='{"file_path":"b.py"}'),
+        ToolResult("2", "done"),
+        call("3", name="shell", arguments=patch),
+        ToolResult("3", "done"),
+        call("4", name="str_replace_editor", arguments=viewed),
+        ToolResult("4", "done"),
+        call("5", name="Bash", arguments='{"command":"ls","path":"e.py"}'),
+        ToolResult("5", "done"),
+    ]
+
+    assert file_details(head, None) == FileDetails(
+        read_files=("a.py", "d.py"), modified_files=("b.py", "src/c.py")
+    )

@@ -1,5 +1,6 @@
 """Runs far beyond the window finish in mode "summarize", whoever is asked."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,3 +145,17 @@ async def test_a_worker_that_fails_is_followed_by_a_model_that_is_asked_once(
         "worker: breaker_open": report.compactions - 3,
         "summarize: used": report.compactions,
     }
+
+
+def test_the_docs_say_what_becomes_of_each_summariser() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    table = page.split("| summariser | outcome |")[1].split("\n\n")[0]
+    rows = [row.split("|")[1:4] for row in table.splitlines() if row.startswith("| ")]
+
+    for name in summarisers.ALL:
+        [(outcome, counts)] = [r[1:] for r in rows if name in re.split(r"\W+", r[0])]
+        if name in FAILURES:
+            assert f"`{FAILURES[name]}`" in outcome
+            assert counts.strip() == ("no" if name in PROVIDERS else "yes")
+        else:
+            assert "its summary is used" in outcome

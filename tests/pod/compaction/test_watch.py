@@ -14,10 +14,11 @@ from pod.entries import (
     CompactionStart,
     Custom,
     ItemEntry,
+    Known,
     UsageEntry,
 )
 from pod.exits import Exit
-from tests.pod.compaction.pods import MODEL, TABLE, Make, unpaired
+from tests.pod.compaction.pods import MODEL, TABLE, Make, answering, unpaired
 from tests.worker.compact import policies
 from worker.api import Request
 from worker.client import (
@@ -317,6 +318,24 @@ async def test_an_empty_answer_without_usage_is_an_overflow(make: Make) -> None:
     assert [c.reason for c in pod.compactions] == ["overflow"]
 
 
+class CutShort(Swallowing):
+    """Tells of more prompt than the window holds, for the request of that number."""
+
+    async def ask(
+        self, request: Request, on_delta: Callable[[Delta], None]
+    ) -> Response:
+        response = await self._client.ask(request, on_delta)
+        if not any(tool.name == policies.TOOL for tool in request.tools):
+            self._asked += 1
+            if self._asked == self._number:
+                return replace(
+                    response,
+                    usage=Usage(input=61_000, output=10),
+                    context_tokens=61_010,
+                )
+        return response
+
+
 class Cutting(Swallowing):
     """Ends the answer to that request because the window is full."""
 
@@ -329,6 +348,61 @@ class Cutting(Swallowing):
             if self._asked == self._number:
                 return replace(response, stop_reason="model_context_window_exceeded")
         return response
+
+
+async def test_a_prompt_that_was_cut_without_a_word_is_an_overflow(
+    make: Make,
+) -> None:
+    pod = make(calls=5, wrap=lambda client: CutShort(client, 4))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 5 are fetched.")
+    assert [c.reason for c in pod.compactions] == ["overflow"]
+
+
+async def test_a_new_prompt_begins_to_count_overflows_anew(make: Make) -> None:
+    """Both refused at the first request: a compact worker is asked both times."""
+    pod = make(main=answering(), wrap=lambda client: Overflowing(client, {6, 12}))
+
+    for prompt in ("4 calls", "4 calls", "1 calls"):
+        end = await pod.pod.run(prompt)
+        assert end.outcome == "finished"
+
+    modes = [c.mode for c in pod.compactions if c.reason == "overflow"]
+    assert modes == ["worker", "worker"]
+
+
+async def test_input_that_came_meanwhile_goes_with_the_request_that_is_sent_again(
+    make: Make,
+) -> None:
+    clients: list[Overflowing] = []
+
+    def wrap(client: Client) -> Client:
+        clients.append(Overflowing(client, {4}))
+        return clients[0]
+
+    pod = make(calls=5, wrap=wrap)
+
+    def steer(entry: Known) -> None:
+        pod.told.append(entry)
+        if isinstance(entry, CompactionStart):
+            starts.set()
+
+    starts = trio.Event()
+    pod.session.on_entry = steer
+    async with trio.open_nursery() as nursery:
+
+        async def say_more() -> None:
+            await starts.wait()
+            pod.pod.steer("And this.")
+
+        nursery.start_soon(say_more)
+        end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    again = clients[0].requests[4]
+    assert "And this." in str(again.messages[-1])
 
 
 async def test_an_answer_that_filled_the_window_leaves_the_context_and_stays_in_the_log(

@@ -64,3 +64,15 @@ async def hangs(payload: AnyPayload) -> object:
     """Never answer."""
     await trio.sleep_forever()
     raise AssertionError
+
+
+class Hanging:
+    """Never answers; *asked* is set once it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+
+    async def __call__(self, payload: AnyPayload) -> object:
+        self.asked.set()
+        await trio.sleep_forever()
+        raise AssertionError

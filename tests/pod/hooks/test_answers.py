@@ -161,6 +161,8 @@ def test_an_answer_that_stops_something_without_a_word_is_signed_by_its_hook() -
     assert PreToolCallAnswer(deny=True, message=" ").signed("h").message == said
     assert BeforeTreeAnswer(cancel=True).signed("h").message == said
     assert PreLlmRequestAnswer(stop=True, message="m").signed("h").message == "m"
+    coloured = PreLlmRequestAnswer(stop=True, message="\x1b[31mm\x00").signed("h")
+    assert coloured.message == "m␀"
     assert BeforeCompactAnswer().signed("h") == BeforeCompactAnswer()
     assert CompactingAnswer().signed("h") == CompactingAnswer()
 

@@ -147,12 +147,15 @@ HOLDS = "mkfifo never; cat never & echo $! > child; "
 """Starts a child that holds stdout and never ends by itself."""
 
 
-def is_running(pid: int) -> bool:
+async def wait_ended(pid: int) -> None:
+    """Wait until the process *pid* is dying, or gone."""
     try:
-        os.kill(pid, 0)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return False
-    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        return
+    with trio.fail_after(LIMIT):
+        await trio.lowlevel.wait_readable(process)
+    os.close(process)
 
 
 async def test_a_child_that_holds_the_pipe_does_not_keep_the_answer_and_is_ended(
@@ -162,7 +165,7 @@ async def test_a_child_that_holds_the_pipe_does_not_keep_the_answer_and_is_ended
         answer = await shell(f"{HOLDS} echo '{{}}'", tmp_path)(RUN_ENDED)
 
     assert answer == b"{}\n"
-    assert not is_running(int((tmp_path / "child").read_text()))
+    await wait_ended(int((tmp_path / "child").read_text()))
 
 
 async def test_at_its_time_limit_a_command_is_ended_with_its_children(
@@ -172,7 +175,7 @@ async def test_at_its_time_limit_a_command_is_ended_with_its_children(
         message = await denial(shell(f"{HOLDS} cat never", tmp_path), timeout=1)
 
     assert message == "no answer within 1 seconds"
-    assert not is_running(int((tmp_path / "child").read_text()))
+    await wait_ended(int((tmp_path / "child").read_text()))
 
 
 async def test_a_cancel_ends_it_with_its_children(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ async def test_a_cancel_ends_it_with_its_children(tmp_path: Path) -> None:
             await trio.to_thread.run_sync((tmp_path / "begun").read_text)
             nursery.cancel_scope.cancel()
 
-    assert not is_running(int((tmp_path / "child").read_text()))
+    await wait_ended(int((tmp_path / "child").read_text()))
     assert failures.heard == []
 
 

@@ -340,6 +340,32 @@ async def test_a_cancel_ends_the_hook_and_nobody_is_told_that_it_failed() -> Non
     assert (failures.heard, behind.told) == ([], [])
 
 
+async def test_a_hook_that_fails_while_it_is_cancelled_does_not_keep_the_cancel_up() -> (
+    None
+):
+    async def raises_when_cancelled(payload: AnyPayload) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hangs, payload)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("while cancelled")
+
+    failures, behind = Failures(), Answering()
+    hooks = Hooks(
+        [hook("run_end", raises_when_cancelled), hook("run_end", behind)], tell=failures
+    )
+
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hooks.run_end, RUN_ENDED)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+
+    assert scope.cancelled_caught
+    assert behind.told == []
+
+
 async def test_a_hooks_own_time_is_counted_for_itself(
     autojump_clock: MockClock,
 ) -> None:

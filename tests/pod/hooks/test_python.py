@@ -109,6 +109,33 @@ async def test_a_function_that_hangs_in_a_thread_is_not_waited_for() -> None:
     assert answer.message.endswith("hangs failed: no answer within 0.01 seconds")
 
 
+async def test_a_function_that_still_hangs_fails_at_once_until_it_has_ended() -> None:
+    lets_go, calls = threading.Event(), 0
+
+    def hangs_once(call: PreToolCall) -> PreToolCallAnswer:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            lets_go.wait()
+        return NO
+
+    failures = Failures()
+    hooks = Hooks(tell=failures)
+    hooks.add("pre_tool_call", hangs_once, timeout=0.01)
+    await hooks.pre_tool_call(PRE_TOOL_CALL)
+    await hooks.pre_tool_call(PRE_TOOL_CALL)
+
+    assert [failed.message for failed in failures.heard] == [
+        "no answer within 0.01 seconds",
+        "its last call, which took too long, has not ended yet",
+    ]
+    assert calls == 1
+    lets_go.set()
+    with trio.fail_after(LIMIT):
+        while (await hooks.pre_tool_call(PRE_TOOL_CALL)) != NO:
+            await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.parametrize(
     ("event", "on_failure", "tools", "message"),
     [

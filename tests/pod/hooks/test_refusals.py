@@ -223,6 +223,31 @@ def test_a_manifest_with_hooks_is_refused_where_the_model_could_write_it(
     ]
 
 
+def test_a_way_over_a_write_root_is_fine_and_one_through_a_folder_in_it_is_not(
+    world: World,
+) -> None:
+    world.program(world.pods / "guard")
+    (world.work / "sub").mkdir()
+
+    over = world.errors(f"{HEAD}command = ['../work/../pods/guard']")
+    (through,) = world.errors(f"{HEAD}command = ['../work/sub/../../pods/guard']")
+
+    assert over == []
+    assert "lies in the write root" in through
+
+
+def test_a_manifest_behind_a_symlink_that_the_model_could_write_is_refused(
+    world: World,
+) -> None:
+    (world.pods / "pod.toml").touch()
+    world.manifest = world.work / "pod.toml"
+    world.manifest.symlink_to("../pods/pod.toml")
+
+    (line,) = world.errors(f"{HEAD}command = ['sh']")
+
+    assert "a manifest with hooks may not lie where the model can write" in line
+
+
 def test_a_manifest_above_the_write_roots_is_fine(world: World) -> None:
     world.manifest = world.work / "pod.toml"
     (world.work / "src").mkdir()

@@ -24,8 +24,7 @@ class Heard(msgspec.Struct, frozen=True):
 
 def hub(warned: list[str] | None = None) -> Hub:
     return Hub(
-        "s",
-        Following(seq=0, model="m", leaf=None, inputs=()),
+        Following(session="s", seq=0, model="m", leaf=None, inputs=()),
         leaf=lambda: None,
         warn=(warned if warned is not None else []).append,
         clock=lambda: AT,

@@ -49,8 +49,8 @@ SAID: dict[str, tuple[str, Params]] = {
         Subscribe(0, ("result",), partial=True),
     ),
     "answer_permission": (
-        '{"request":"r","allow":true}',
-        AnswerPermission("r", allow=True),
+        '{"call_id":"c","allow":true}',
+        AnswerPermission("c", allow=True),
     ),
     "shutdown": ('{"now":true}', Shutdown(now=True)),
 }

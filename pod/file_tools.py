@@ -1,7 +1,7 @@
-"""Which files the tools of other agents read and change.
+"""Which files a tool call reads and changes: Pod's tools, and those of other agents.
 
-The names are kept as they were; this table only lets a compaction list the
-files. A tool that is not in it names none.
+In an imported session tools keep their names; this table only lets a compaction
+list the files. A tool that is not in it names none.
 """
 
 import re
@@ -13,6 +13,9 @@ from msgspec import Struct
 Use = Literal["read", "modify"]
 
 TOOLS: dict[str, Use] = {
+    "read_file": "read",
+    "write_file": "modify",
+    "edit_file": "modify",
     "read": "read",
     "Read": "read",
     "NotebookRead": "read",
@@ -30,7 +33,7 @@ TOOLS: dict[str, Use] = {
     "str_replace_editor": "modify",
     "str_replace_based_edit_tool": "modify",
 }
-"""pi and oh-my-pi (small letters), Claude Code (capitals), Codex (apply_patch,
+"""Pod's own; then pi and oh-my-pi (small letters), Claude Code (capitals), Codex (apply_patch,
 view_image), SWE-agent (open, create, str_replace_editor)."""
 
 SHELLS = frozenset({"shell", "exec_command", "local_shell", "shell_command"})

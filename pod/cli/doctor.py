@@ -1,0 +1,123 @@
+"""``pod doctor``: whether a run would start here, and what is missing."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import trio
+from msgspec import Struct
+
+from pod.check import check, finding_line
+from pod.check_facts import gather
+from pod.cli.check import overhead_of, tools_of
+from pod.cli.folder import working_folder
+from pod.cli.streams import give
+from pod.doctor.finding import (
+    Finding,
+    error,
+    exit_of,
+    for_people,
+    note,
+    ok,
+    warning,
+)
+from pod.doctor.machine import environment, installation, programs, system
+from pod.doctor.place import sessions
+from pod.doctor.provider import endpoint, key, model
+from pod.exits import Exit
+from pod.load_manifest import Loaded, load, resolved
+from pod.manifest_errors import ManifestError
+from pod.path_text import path_text
+from pod.setup import is_price_known, model_of, system_prompt
+from pod.store import Store
+
+
+class Examination(Struct, frozen=True):
+    """What ``--json`` gives. *ok* and *exit_code* say whether a run would start."""
+
+    ok: bool
+    exit_code: int
+    findings: tuple[Finding, ...]
+
+
+def run_doctor(
+    manifest: Path | None,
+    *,
+    settings: tuple[str, ...],
+    cd: Path | None,
+    as_json: bool,
+    is_offline: bool,
+) -> int:
+    """Print what was found; return the exit code that a run would fail with, or 0."""
+    cwd = working_folder(cd)
+    findings = trio.run(examine, manifest, settings, cwd, is_offline)
+    code = exit_of(findings)
+    if as_json:
+        examined = Examination(code == Exit.DONE, code, tuple(findings))
+        give(msgspec.json.encode(examined).decode() + "\n")
+    else:
+        give(for_people(findings))
+    return code
+
+
+async def examine(
+    manifest: Path | None, settings: tuple[str, ...], cwd: Path, is_offline: bool
+) -> list[Finding]:
+    """Look at everything a run would need; without the network where *is_offline*."""
+    findings = [*installation(), *system()]
+    try:
+        loaded = load(manifest, settings, cwd)
+        prompt = system_prompt(loaded, cwd)
+    except ManifestError as problem:
+        findings += [
+            error("manifest", line, False, exit=Exit.USAGE) for line in problem.lines
+        ]
+        return findings
+    roots = _write_roots(loaded, cwd)
+    findings += environment(roots)
+    findings += await programs(roots)
+    findings += await trio.to_thread.run_sync(
+        lambda: [*_manifest(loaded, cwd, prompt), *model(loaded), *key(loaded)]
+    )
+    if is_offline:
+        findings.append(note("endpoint", "not asked (--offline)"))
+    else:
+        findings += await endpoint(loaded)
+    findings += sessions(Store(loaded.session_dir).folder)
+    return findings
+
+
+def _write_roots(loaded: Loaded, cwd: Path) -> list[str]:
+    roots = loaded.manifest.permissions.write_roots
+    return [os.path.realpath(resolved(root, cwd)) for root in roots]
+
+
+def _manifest(loaded: Loaded, cwd: Path, prompt: str) -> Iterator[Finding]:
+    """Check the manifest as a run would; the files of Python functions are run."""
+    shown = "none: the defaults" if loaded.path is None else path_text(loaded.path)
+    yield ok("manifest", shown, shown)
+    found = model_of(loaded.manifest)
+    tools = tools_of(loaded, cwd)
+    overhead = 0 if tools.problems else overhead_of(tools.specs, prompt, found)
+    facts = gather(
+        loaded,
+        cwd=cwd,
+        state_dir=Store(loaded.session_dir).folder,
+        window=found.window,
+        is_price_known=is_price_known(loaded.manifest),
+        overhead=overhead,
+    )
+    for each in check(loaded.manifest, facts):
+        line = finding_line(each, loaded.sources)
+        if each.level == "error":
+            yield error("manifest", line, each.key, exit=Exit.USAGE)
+        else:
+            yield warning("manifest", line.replace("warning: ", ""), each.key)
+    for problem in tools.problems:
+        yield error("tools", problem, False, exit=Exit.USAGE)
+    if not tools.problems:
+        names = ", ".join(spec.name for spec in tools.specs) or "none"
+        yield ok(
+            "tools", f"{names} (with the system prompt {overhead:,} tokens)", names
+        )

@@ -1,0 +1,100 @@
+"""``pod send``, ``pod answer``, ``pod stop``: one request each."""
+
+import sys
+from functools import partial
+from typing import Literal
+
+from pod.cli.asking import asked
+from pod.cli.failing import usage
+from pod.cli.streams import give, say
+from pod.entries import DeliveredEntry, InputEntry, RunEnd
+from pod.exits import Exit
+from pod.protocol.client import Client, Disconnected, EventStream, connect
+from pod.protocol.registry import find
+
+How = Literal["prompt", "steer", "follow_up"]
+
+
+def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
+    """Send *text*; with *wait* give the answer, and its run's exit code."""
+    if text == "-":
+        text = sys.stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+    if not text.strip():
+        return usage("the text is empty")
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return asked(partial(_send, target, text, how, wait))
+
+
+def run_answer(target: str, call: str, *, allow: bool, message: str) -> int:
+    """Answer a question of the permissions."""
+    return asked(partial(_answer, target, call, allow, message))
+
+
+def run_stop(target: str | None, *, now: bool) -> int:
+    """End a Pod, and wait until it has."""
+    return asked(partial(_stop, target, now))
+
+
+async def _send(target: str, text: str, how: How, wait: bool) -> int:
+    async with connect(find(target)) as client:
+        events = client.events(
+            from_seq=client.snapshot.state.seq + 1,
+            types=("input", "delivered", "result"),
+        )
+        if wait:
+            await events.begin()
+        run = await _said(client, text, how)
+        if not wait:
+            return Exit.DONE
+        end = await _end(events, text, run)
+    if end.text:
+        give(end.text.rstrip("\n") + "\n")
+    if end.exit_code != Exit.DONE:
+        say(f"pod: {end.message or end.reason} ({end.outcome})")
+    return end.exit_code
+
+
+async def _said(client: Client, text: str, how: How) -> str | None:
+    """Send *text*; return the run it is for, where that is known."""
+    match how:
+        case "prompt":
+            return await client.prompt(text)
+        case "steer":
+            await client.steer(text)
+        case "follow_up":
+            await client.follow_up(text)
+    return None
+
+
+async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
+    """Wait for the end of *run*, or of the run that *text* goes into."""
+    input: str | None = None
+    async for event in events:
+        match event:
+            case InputEntry() if event.text == text and input is None:
+                input = event.input
+            case DeliveredEntry() if run is None and input in event.inputs:
+                run = event.run
+            case RunEnd() if run is not None and event.run == run:
+                return event
+            case _:
+                pass
+    raise Disconnected("the Pod has ended before the run was over")
+
+
+async def _answer(target: str, call: str, allow: bool, message: str) -> int:
+    async with connect(find(target)) as client:
+        await client.answer_permission(call, allow=allow, message=message)
+    return Exit.DONE
+
+
+async def _stop(target: str | None, now: bool) -> int:
+    async with connect(find(target)) as client:
+        events = client.events(types=())
+        await events.begin()
+        await client.shutdown(now=now)
+        if not now and client.snapshot.state.state != "idle":
+            say("pod: it ends when its run is over; --now ends that, too")
+        async for _ in events:
+            pass
+    return Exit.DONE

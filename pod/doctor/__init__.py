@@ -1,0 +1,1 @@
+"""What a Pod finds where it would run: ``pod doctor``."""

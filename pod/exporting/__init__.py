@@ -1,0 +1,1 @@
+"""Sessions of Pod's, written for others: docs/import-export.md."""

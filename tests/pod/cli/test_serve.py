@@ -1,0 +1,250 @@
+"""``pod serve`` and its clients, as processes."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pod.cli.failing import UsageError
+from pod.cli.serve import Where, where_of
+from tests.command import POD, Done, environment
+
+MANIFEST = """
+[pod]
+name = "test"
+[model]
+provider = "scripted"
+id = "{policy}"
+[session]
+dir = "sessions"
+durability = "flush"
+[permissions]
+write_roots = []
+"""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the tests look at in a line."""
+
+    type: str = ""
+    id: str | int | None = None
+    ok: bool | None = None
+    seq: int | None = None
+    text: str = ""
+    outcome: str = ""
+
+
+class Place:
+    """A folder with a manifest, and the environment its commands run in."""
+
+    def __init__(self, folder: Path, policy: str = "echo:2") -> None:
+        self.folder = folder
+        (folder / "pod.toml").write_text(MANIFEST.format(policy=policy), "utf-8")
+        self.env = environment(folder) | {"XDG_RUNTIME_DIR": str(folder)}
+
+    def pod(self, *arguments: str) -> Done:
+        done = subprocess.run(
+            [*POD, *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def started(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*POD, *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    @contextmanager
+    def serving(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Serve for as long as the context lasts; it listens when this is entered."""
+        process = self.started("serve", *arguments)
+        try:
+            if "stdio://" not in arguments:
+                first = first_line(process)
+                assert first.startswith(b"unix://"), process.communicate()
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def first_line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.fixture
+def place(short: Path) -> Place:
+    return Place(short)
+
+
+def told(out: str | bytes) -> list[Told]:
+    return [msgspec.json.decode(line, type=Told) for line in out.splitlines()]
+
+
+def test_a_pod_is_listed_listened_to_sent_to_and_stopped(place: Place) -> None:
+    with place.serving() as process:
+        with (
+            place.started("attach", "test", "--from-seq", "0") as person,
+            place.started("attach", "--json", "--types", "result") as program,
+        ):
+            begins = [first_line(person), first_line(program)]
+            listed = place.pod("ps", "--json")
+            refused = place.pod("send", "test", "--steer", "left")
+            sent = place.pod("send", "test", "do it", "--wait")
+            stopped = place.pod("stop")
+            shown = person.communicate()[0].decode().splitlines()
+            lines = told(begins[1] + program.communicate()[0])
+        code = process.wait()
+        after = place.pod("ps")
+
+    (row,) = msgspec.json.decode(f"[{listed.out}]", type=list[dict[str, str | int]])
+    assert (row["name"], row["pid"], row["state"]) == ("test", process.pid, "idle")
+    assert refused == Done(1, "", "pod: no run is under way: give a prompt\n")
+    assert sent == Done(0, "Done after 2 calls.\n", "")
+    assert (stopped, code) == (Done(0, "", ""), 0)
+    assert after == Done(0, "no Pod runs\n", "")
+    assert [path.name for path in (place.folder / "pod").iterdir()] == ["pods"]
+    assert begins[0].startswith(b"test, session ")
+    assert (shown[0], shown[-1]) == ("» do it", "the Pod has ended")
+    assert any(line.startswith("finished after") for line in shown)
+    assert [line.type for line in lines] == ["snapshot", "result", "closing"]
+
+
+def test_a_session_is_gone_on_with_and_a_late_listener_hears_it_all(
+    place: Place,
+) -> None:
+    with place.serving():
+        place.pod("send", "test", "first", "--wait")
+        place.pod("stop")
+    with place.serving("--continue"):
+        place.pod("send", "test", "second", "--wait")
+        with place.started("attach", "--json", "--from-seq", "0") as attached:
+            first = first_line(attached)
+            place.pod("stop")
+            lines = told(first + attached.communicate()[0])
+
+    numbers = [line.seq for line in lines if line.seq is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert [line.text for line in lines if line.type == "input"] == ["first", "second"]
+
+
+def test_over_standard_streams_there_are_protocol_lines_and_nothing_else(
+    place: Place,
+) -> None:
+    with place.serving("--listen", "stdio://") as process:
+        out, _ = process.communicate(
+            b'{"id":1,"method":"subscribe"}\n'
+            b'{"id":2,"method":"prompt","params":{"text":"do it"}}\r\n'
+            b"nonsense\n"
+            b'{"id":3,"method":"follow_up","params":{"text":"again"}}'
+        )
+
+    lines = told(out)
+    assert process.returncode == 0
+    assert lines[0].type == "snapshot"
+    answers = {each.id: each.ok for each in lines if each.ok is not None}
+    assert answers == {1: True, 2: True, None: False, 3: True}
+    assert [each.text for each in lines if each.type == "result"] == [
+        "Done after 2 calls.",
+        "Done after 2 calls.",
+    ]
+    assert lines[-1].type == "closing"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_ends_it_cleanly(place: Place, number: int, code: int) -> None:
+    with place.serving() as process:
+        process.send_signal(number)
+        ended = process.wait()
+
+    assert ended == code
+    assert list((place.folder / "pod").glob("*.sock*")) == []
+    assert list((place.folder / "pod" / "pods").iterdir()) == []
+
+
+def test_a_pod_that_was_killed_is_not_listed_and_its_socket_is_taken_over(
+    place: Place,
+) -> None:
+    where = f"unix://{place.folder}/a.sock"
+    with place.serving("--listen", where) as process:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert place.pod("ps").out == "no Pod runs\n"
+        with place.serving("--listen", where) as second:
+            assert f'"pid":{second.pid},' in place.pod("ps", "--json").out
+
+
+def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
+    done = place.pod("serve", "--listen", f"unix://{place.folder}/{'x' * 100}")
+
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    assert "the system allows 107" in done.err
+
+
+def test_without_a_pod_a_client_says_so(place: Place) -> None:
+    done = place.pod("attach")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("pod: no Pod ")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_socket_without_a_pod_is_said_to_be_none(place: Place) -> None:
+    done = place.pod("send", f"{place.folder}/none.sock", "text")
+
+    assert done == Done(
+        1,
+        "",
+        f"pod: no Pod listens on {place.folder}/none.sock: No such file or directory\n",
+    )
+
+
+def test_where_to_listen_is_read_from_the_flags() -> None:
+    assert where_of([], Path("/w")) == Where()
+    assert where_of(["stdio://"], Path("/w")) == Where(streams=True)
+    assert where_of(["unix:///a", "unix://b", "stdio://"], Path("/w")) == Where(
+        (Path("/a"), Path("/w/b")), streams=True
+    )
+
+
+@pytest.mark.parametrize("where", ["tcp://localhost:1", "unix://", "/a.sock"])
+def test_what_is_no_place_to_listen_is_refused(where: str) -> None:
+    with pytest.raises(UsageError, match=r"write unix:///path/to\.sock, or stdio://$"):
+        where_of([where], Path("/w"))
+
+
+def test_clients_load_neither_an_sdk_nor_a_tokenizer(place: Place) -> None:
+    code = (
+        "import sys; from pod.cli import main; main(['ps']);"
+        "import pod.protocol.client, pod.cli.send, pod.cli.attach;"
+        "print(sorted({'anthropic', 'pydantic', 'tiktoken', 'toktok_rs', 'httpx2'}"
+        " & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [POD[0], "-P", "-c", code],
+        env=place.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "no Pod runs\n[]\n"

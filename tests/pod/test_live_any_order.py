@@ -1,0 +1,279 @@
+"""A Pod that stays, asked for anything in any order, at any moment."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import trio
+from hypothesis import example, given, settings, strategies as st
+from msgspec import Struct
+
+from pod.between_runs import Doors
+from pod.context import context
+from pod.entries import (
+    AnyEntry,
+    DeliveredEntry,
+    HandedBack,
+    Header,
+    InputEntry,
+    ItemEntry,
+    RunEnd,
+    RunStart,
+)
+from pod.errors import Refused
+from pod.live import LivePod
+from pod.log import read_log
+from pod.session import Session
+from prompts import load
+from tests.pod.compaction.pods import FillingPod, answering, unpaired
+from tests.pod.lives import reaching
+from worker.history import faults
+from worker.items import UserText
+
+What = Literal[
+    "prompt",
+    "steer",
+    "follow_up",
+    "interrupt",
+    "pause",
+    "resume",
+    "compact",
+    "abort_compaction",
+    "navigate",
+    "fork",
+    "set_model",
+]
+
+
+class Step(Struct, frozen=True):
+    """Something that is asked for after *wait* checkpoints.
+
+    *number* is how many calls a prompt leads to, and which entry a leaf goes to.
+    """
+
+    wait: int
+    what: What
+    number: int
+
+
+def steps() -> st.SearchStrategy[list[Step]]:
+    # Mostly what makes work, and waits from none to those of a whole run.
+    what = st.sampled_from(
+        (
+            *("prompt", "prompt", "steer", "follow_up", "pause", "resume", "resume"),
+            *("compact", "compact", "interrupt", "abort_compaction"),
+            *("navigate", "fork", "set_model"),
+        )
+    )
+    wait = st.one_of(st.integers(0, 8), st.integers(0, 400))
+    return st.lists(st.builds(Step, wait, what, st.integers(0, 6)), max_size=14)
+
+
+def create(path: Path, header: Header) -> Session:
+    if path.exists():
+        return Session.open(path, durability="flush")
+    return Session.create(path, header, durability="flush")
+
+
+class Driving:
+    """Asks one Pod for things, and keeps the texts that were taken in."""
+
+    def __init__(self, path: Path, *, first: int) -> None:
+        self.one = FillingPod(path, main=answering(), size=3_000, open_session=create)
+        self._count = first
+
+    def _text(self, step: Step) -> str:
+        self._count += 1
+        return f"{step.number} calls, said {self._count}."
+
+    def _action(self, step: Step, live: LivePod) -> Callable[[], Awaitable[object]]:
+        async def at_once(do: Callable[[], object]) -> None:
+            do()
+
+        match step.what:
+            case "prompt":
+                return partial(live.prompt, self._text(step))
+            case "steer":
+                return partial(at_once, partial(live.steer, self._text(step)))
+            case "follow_up":
+                return partial(at_once, partial(live.follow_up, self._text(step)))
+            case "interrupt":
+                return live.interrupt
+            case "pause":
+                return live.pause
+            case "resume":
+                return live.resume
+            case "compact":
+                return live.compact
+            case "abort_compaction":
+                return partial(at_once, live.abort_compaction)
+            case "navigate":
+                path = self.one.session.tree.path_ids(self.one.session.leaf)
+                target = [None, *path][-(step.number * 7) % (len(path) + 1)]
+                return partial(live.navigate, target)
+            case "fork":
+                return live.fork
+            case "set_model":
+                return partial(live.set_model, "nobody knows it")
+
+    async def drive(self, todo: Sequence[Step], *, is_cut_off: bool) -> None:
+        """Ask for all of *todo*; wait for the end, or cut everything off."""
+        one = self.one
+
+        def fork(log: Path, entry: str | None) -> str:
+            return f"{len(read_log(log).entries)} entries"
+
+        async with trio.open_nursery() as serving:
+            live = LivePod(one.pod, listen=one.heard, doors=Doors(fork=fork))
+            await serving.start(live.serve)
+            async with trio.open_nursery() as nursery:
+                for step in todo:
+                    for _ in range(step.wait):
+                        await trio.lowlevel.checkpoint()
+                    nursery.start_soon(self._ask, self._action(step, live))
+                if is_cut_off:
+                    serving.cancel_scope.cancel()
+            await settle(live)
+            assert one.session.pending_inputs == []
+            await live.shutdown()
+
+    async def _ask(self, action: Callable[[], Awaitable[object]]) -> None:
+        with suppress_refusals():
+            await action()
+
+
+class suppress_refusals:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: object, trace: object) -> bool:
+        return isinstance(error, Refused)
+
+
+async def settle(live: LivePod) -> None:
+    """Wait until nothing is under way; a turn that is paused is resumed."""
+
+    def is_quiet() -> bool:
+        waits = bool(live.session.pending_inputs) and live.state == "idle"
+        return live.state in ("idle", "paused") and not waits
+
+    for _ in range(50):
+        for _ in range(30):
+            await trio.lowlevel.checkpoint()
+        await reaching(is_quiet)
+        if live.state == "paused":
+            with suppress_refusals():
+                await live.resume()
+    await reaching(lambda: live.state == "idle")
+
+
+def check(path: Path) -> None:
+    """Hold the log to what is promised, and open it again."""
+    scan = read_log(path)
+    assert scan.damage == ()
+    entries = list(scan.entries)
+    assert unpaired(entries) == []
+    check_runs(entries)
+    check_inputs(entries)
+    check_continuations(entries)
+
+
+def check_runs(entries: Sequence[AnyEntry]) -> None:
+    starts = [entry.run for entry in entries if isinstance(entry, RunStart)]
+    ends = [entry.run for entry in entries if isinstance(entry, RunEnd)]
+    assert starts == ends  # one after the other, each with one end
+    assert len({*starts}) == len(starts)
+    reasons = {entry.reason for entry in entries if isinstance(entry, RunEnd)}
+    assert reasons <= {
+        *("done", "paused", "interrupted", "rolled_back", "cancelled", "shutdown"),
+        *("context_full", "crashed"),
+    }
+
+
+def check_inputs(entries: Sequence[AnyEntry]) -> None:
+    """Each input is delivered once, or handed back, or both: then rolled back."""
+    inputs = {e.input: e.text for e in entries if isinstance(e, InputEntry)}
+    delivered = Counter(
+        input
+        for entry in entries
+        if isinstance(entry, DeliveredEntry)
+        for input in entry.inputs
+    )
+    handed = Counter(
+        input
+        for entry in entries
+        if isinstance(entry, HandedBack)
+        for input in entry.inputs
+    )
+    assert set(delivered) | set(handed) == set(inputs)
+    assert {*delivered.values(), *handed.values()} <= {1}
+    said = Counter(
+        entry.item.text
+        for entry in entries
+        if isinstance(entry, ItemEntry)
+        and isinstance(entry.item, UserText)
+        and not entry.item.synthetic
+    )
+    assert said == Counter(inputs[input] for input in delivered)
+
+
+def check_continuations(entries: Sequence[AnyEntry]) -> None:
+    """Nobody is asked to continue twice without a word of the user's between."""
+    words = "".join(
+        "c" if entry.item.text == load("continue_steps") else "u"
+        for entry in entries
+        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText)
+    )
+    assert "cc" not in words
+
+
+def reloaded(path: Path, before: FillingPod) -> None:
+    """Hold what was in memory to what the log gives."""
+    session = before.session
+    assert faults(session.items) == []
+    assert session.problems == []
+    assert list(session.items) == context(session.path_entries())
+    kept = (list(session.items), session.leaf, session.pending_inputs)
+    before.close()
+    with Session.open(path) as again:
+        assert again.recovered == ()
+        assert (list(again.items), again.leaf, again.pending_inputs) == kept
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps())
+@example([Step(0, "prompt", 6), Step(200, "compact", 0), Step(3, "interrupt", 0)])
+@example([Step(0, "prompt", 3), Step(1, "pause", 0), Step(0, "prompt", 1)])
+@example([Step(0, "prompt", 6), Step(40, "navigate", 3), Step(0, "prompt", 2)])
+def test_whatever_is_asked_for_in_any_order_the_promises_hold(
+    todo: list[Step],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        driving = Driving(path, first=0)
+
+        trio.run(partial(driving.drive, todo, is_cut_off=False))
+
+        reloaded(path, driving.one)
+        check(path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps(), steps())
+def test_cut_off_anywhere_the_next_process_goes_on_and_the_promises_hold(
+    todo: list[Step], later: list[Step]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "s.jsonl"
+        first = Driving(path, first=0)
+        trio.run(partial(first.drive, todo, is_cut_off=True))
+        first.one.close()
+
+        second = Driving(path, first=100)
+        trio.run(partial(second.drive, later, is_cut_off=False))
+
+        reloaded(path, second.one)
+        check(path)
