@@ -100,6 +100,7 @@ PURE = {
         "hooks/answers",
         "hooks/hook",
         "hooks/payloads",
+        "hooks/schema",
         "manifest",
         "manifest_errors",
         "places",
