@@ -49,6 +49,7 @@ PURE = {
         "compaction/admission",
         "compaction/anchors",
         "compaction/breaker",
+        "compaction/breakers_in_use",
         "compaction/clip",
         "compaction/continuation",
         "compaction/cut",

@@ -139,7 +139,7 @@ class Progress:
         self._say(
             f"{end.outcome} after {end.seconds:.1f} s: {counted(end.requests, 'request')},"
             f" {counted(end.tool_calls, 'tool call')}"
-            f" ({counted(end.tool_errors, 'error')}),"
+            f" ({counted(end.tool_errors, 'error')}{_denied(end)}),"
             f" {end.usage.total:,} tokens, {cost}{kept}",
             "green" if end.outcome == "finished" else "yellow",
         )
@@ -206,6 +206,11 @@ class Progress:
         self._console.print(
             Text(f"! {short_line(text, 400)}", "yellow"), soft_wrap=True
         )
+
+
+def _denied(end: RunEnd) -> str:
+    count = len(end.permission_denials)
+    return f", {count} not allowed" if count else ""
 
 
 def _progress(event: CompactProgress) -> str:

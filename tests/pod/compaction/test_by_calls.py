@@ -13,14 +13,24 @@ from pod.entries import Compaction, FileDetails
 from pod.events import CompactProgress
 from pod.manifest import CompactionTable
 from pod.session import Session
-from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, Make, unpaired
+from tests.pod.compaction.pods import (
+    MODEL,
+    TABLE,
+    FillingPod,
+    Make,
+    fetching,
+    unpaired,
+)
 from tests.summary_server import Answer, Order, summary, summary_server
 from tests.worker.compact import policies, summarisers
 from tests.worker.compact.summarisers import between, call_of
+from worker.anthropic_client import AnthropicClient
 from worker.api import Request
 from worker.client import Client, Delta, Failure, Response
 from worker.items import SystemText, UserText
-from worker.policy import Decide, say
+from worker.loopback.server import serve
+from worker.policy import Decide, FailingWhen, say
+from worker.retry import RetryPolicy
 from worker.usage import Usage
 
 SUMMARIZE = replace(
@@ -365,3 +375,69 @@ async def test_directives_stand_beside_the_summary_as_with_every_mode(
 
     assert [d.text for d in pod.compactions[0].directives] == ["Never touch main."]
     assert UserText("Never touch main.") not in pod.session.items
+
+
+async def test_without_any_limit_known_an_overflow_keeps_half_at_most(
+    make: Make,
+) -> None:
+    """All of it would be "recent": there would be nothing to summarise."""
+    failed: list[Request] = []
+
+    def refuse(request: Request) -> Failure | None:
+        if request.tools and len(request.messages) > 7 and not failed:
+            failed.append(request)
+            return Failure("overflow", "prompt is too long")
+        return None
+
+    table = replace(SUMMARIZE, compact_threshold=None, keep_recent_tokens=1_000_000)
+    unknown = replace(MODEL, window=None)
+    pod = make(
+        calls=5,
+        table=table,
+        model=unknown,
+        served=MODEL,
+        main=FailingWhen(fetching(5), refuse),
+        summariser=summarisers.careful(),
+    )
+
+    end = await pod.pod.run("Fetch everything.")
+
+    [entry] = pod.compactions
+    assert (end.outcome, entry.reason, entry.mode) == (
+        "finished",
+        "overflow",
+        "summarize",
+    )
+    assert entry.receipt.kept_tokens <= entry.tokens_before // 2
+
+
+async def test_over_real_http_a_429_is_waited_for_and_the_parts_are_joined(
+    make: Make,
+) -> None:
+    """The Anthropic client, its retries, and both calls of a split turn at once."""
+    limit = Failure("rate_limit", "slow down", status=429, retry_after=0.01)
+    summariser = summarisers.failing(limit, times=2)
+    policy = summarisers.Either(summariser, fetching(8))
+    model = replace(MODEL, provider="anthropic", id="claude-loopback")
+    await make(calls=2, table=OFF).pod.run("Fetch two.")
+    async with (
+        serve(policy, window=60_000) as server,
+        AnthropicClient(api_key="loopback", base_url=server.base_url) as client,
+    ):
+        pod = make(
+            calls=8,
+            table=replace(SUMMARIZE, models=("claude-loopback",)),
+            model=model,
+            wrap=lambda _: client,
+            retry=RetryPolicy(base=0.01),
+        )
+
+        end = await pod.pod.run("Fetch more.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    entry = pod.compactions[0]
+    assert entry.receipt.attempts == ("summarize: used",)
+    assert entry.receipt.worker_requests == 2
+    assert "**Turn Context (split turn):**" in entry.summary
+    asked = [r.request for r in server.requests if r.request and not r.request.tools]
+    assert len(asked) >= 4
