@@ -45,22 +45,28 @@ def open_scope(loaded: Loaded, cwd: Path, spill: Path) -> Iterator[Scope]:
 
 
 def open_tools(
-    loaded: Loaded, cwd: Path, scope: Scope, box: OpenBox | None = None
+    loaded: Loaded,
+    cwd: Path,
+    scope: Scope,
+    more: Sequence[Tool] = (),
+    *,
+    box: OpenBox | None = None,
 ) -> list[Tool]:
-    """Return the manifest's tools, the file tools within *scope*.
+    """Return the manifest's tools, the file tools within *scope*, and *more*.
 
     Commands run in *box*; without one they do not run.
 
     Raises SetupError for a Python function that cannot be loaded, or a name
     that two tools have.
     """
-    tools = [*builtin_tools(loaded, cwd, scope, box), *_python_tools(loaded)]
+    builtin = builtin_tools(loaded, cwd, scope, box)
+    tools = [*builtin, *_python_tools(loaded), *more]
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
             raise SetupError(
-                f"two tools are called {name!r}: rename the function in [tools] python,"
-                " or leave the other out of [tools] builtin"
+                f"two tools are called {name!r}: rename the function, or leave the"
+                " other out of [tools] builtin"
             )
     return tools
 

@@ -100,9 +100,15 @@ class Parts(Struct, frozen=True):
 
     @asynccontextmanager
     async def opened(
-        self, session: Session, *, approver: Approver | None = None
+        self,
+        session: Session,
+        *,
+        approver: Approver | None = None,
+        tools: Sequence[Tool] = (),
     ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
+
+        *tools* come behind the manifest's.
 
         *approver* is asked about calls that somebody has to allow; without one
         they are denied. Raises SetupError for a tool that cannot be had.
@@ -111,7 +117,7 @@ class Parts(Struct, frozen=True):
             open_scope(self.loaded, self.cwd, session.files) as scope,
             open_box(self.manifest, scope, self.sandbox) as box,
         ):
-            tools = open_tools(self.loaded, self.cwd, scope, box)
+            tools = open_tools(self.loaded, self.cwd, scope, tools, box=box)
             hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
