@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pod.branch_summary.summary import Summarizer
 from pod.compaction.job import NotMade, Skipped
+from pod.compaction.opening import files_of
 from pod.errors import (
     EntryNotFound,
     InvalidRequest,
@@ -88,6 +89,7 @@ async def go(
         raise NotDone(str(error)) from error
     if not moved.cancelled and moved.new_leaf != moved.old_leaf:
         pod.watch.occupancy.reset()
+        pod.files.become(files_of(pod.session))
     return moved
 
 

@@ -24,6 +24,7 @@ from pod.errors import (
     ShutDown,
 )
 from pod.events import PodLive, Standing, Status
+from pod.hooks.hooks import Hooks
 from pod.maintenance import Work
 from pod.navigation import Navigation
 from pod.pod import NothingToDo, Pod, Stopped
@@ -136,6 +137,24 @@ class LivePod:
             if self._agenda.doing is not None:
                 self._agenda.doing.fail(ended)
             self._ended.set()
+
+    async def settled(self) -> None:
+        """Wait until there is nothing to do: no run, nothing behind one, no job.
+
+        A turn that is paused is nothing to do. Returns when serve has ended, too.
+        """
+        while not self._ended.is_set():
+            if self._is_stepping:
+                await self._over.wait()
+            elif self._next() is not None:  # it has been woken, and is about to
+                await trio.lowlevel.checkpoint()
+            else:
+                return
+
+    @property
+    def hooks(self) -> Hooks:
+        """The Pod's hooks; more can be added."""
+        return self._pod.hooks
 
     # What is asked for.
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import TypeVar
 
 import trio
@@ -59,6 +59,7 @@ class _Opener:
         self._anchors = scope.anchors
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._has_ended = False
+        self._lock = Lock()
         self._start: Future[tuple[str, str]] = Future()
         # A daemon: it must not keep the process alive where an open hangs.
         self._thread = Thread(target=self._run, name="opener", daemon=True)
@@ -77,9 +78,10 @@ class _Opener:
             except BaseException as error:  # noqa: BLE001  raised again by whoever waits
                 future.set_exception(error)
 
-        if self._has_ended:
-            raise ToolError("not read: the compaction has ended")
-        self._tasks.put(task)
+        with self._lock:  # or a task could come behind the end, and never be done
+            if self._has_ended:
+                raise ToolError("not read: the compaction has ended")
+            self._tasks.put(task)
         return future.result()
 
     def started(self) -> tuple[str, str]:
@@ -88,8 +90,9 @@ class _Opener:
 
     def end(self) -> None:
         """Let the thread end behind what it was asked for."""
-        self._has_ended = True
-        self._tasks.put(None)
+        with self._lock:
+            self._has_ended = True
+            self._tasks.put(None)
 
     def join(self) -> None:
         self._thread.join()

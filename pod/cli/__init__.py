@@ -394,14 +394,21 @@ def doctor(
 
 
 @app.command
-def schema(of: Literal["manifest", "events"] = "manifest", /) -> int:
-    """Print a JSON Schema: the manifest's for editors, or the protocol's.
+def schema(of: Literal["manifest", "events", "hooks"] = "manifest", /) -> int:
+    """Print a JSON Schema: the manifest's for editors, the protocol's, or of hooks.
 
     Parameters
     ----------
     of
-        manifest, or events: every event, request and response of the protocol.
+        manifest; events: every event, request and response of the protocol;
+        hooks: what hooks are told and may answer.
     """
+    if of == "hooks":
+        from pod.cli.streams import give
+        from pod.hooks.schema import hooks_schema
+
+        give(hooks_schema())
+        return Exit.DONE
     if of == "events":
         from pod.cli.streams import give
         from pod.protocol.schema import protocol_schema

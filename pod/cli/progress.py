@@ -139,7 +139,7 @@ class Progress:
         self._say(
             f"{end.outcome} after {end.seconds:.1f} s: {counted(end.requests, 'request')},"
             f" {counted(end.tool_calls, 'tool call')}"
-            f" ({counted(end.tool_errors, 'error')}),"
+            f" ({counted(end.tool_errors, 'error')}{_denied(end)}),"
             f" {end.usage.total:,} tokens, {cost}{kept}",
             "green" if end.outcome == "finished" else "yellow",
         )
@@ -208,13 +208,22 @@ class Progress:
         )
 
 
+def _denied(end: RunEnd) -> str:
+    count = len(end.permission_denials)
+    return f", {count} not allowed" if count else ""
+
+
 def _progress(event: CompactProgress) -> str:
     written = ", the summary is written" if event.has_summary else ""
+    marks = ""
+    if event.auto_read_budget:  # only a compact worker marks
+        marks = (
+            f", marks {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
+            f" {event.references} references"
+        )
     return (
         f"compacting: {counted(event.requests, 'request')},"
-        f" {event.worker_input_tokens:,} tokens of input, marks"
-        f" {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
-        f" {event.references} references{written}"
+        f" {event.worker_input_tokens:,} tokens of input{marks}{written}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import trio
 from pod.clock import now
 from pod.compaction.admission import Admission, Refused, admit
 from pod.compaction.asking import Asking, hook_summary
-from pod.compaction.breaker import ASKING, Breaker, Refusal
+from pod.compaction.breakers_in_use import BreakersInUse
 from pod.compaction.cut import NoCut
 from pod.compaction.entry import Facts, dollars, entry_of, with_tokens
 from pod.compaction.framing import leading_items
@@ -60,9 +61,8 @@ class Attempt:
         self._all_spent = Spent()
         """What the rungs of this compaction used together."""
         self._input_tokens = 0
-        self._breakers = dict(self._session.breakers)
+        self._breakers = self._breakers_for("")
         self._revision = self._session.revision
-        self._fingerprint = ""
         self._attempts: list[str] = []
         self.failed: CompactionFailed | None = None
         """How it ended, where it came to nothing."""
@@ -73,7 +73,9 @@ class Attempt:
         self._started = trio.current_time()
 
     async def run(self) -> Outcome:
-        start = await ground_of(self._of, self._thresholds, self._job.rungs[0])
+        start = await ground_of(
+            self._of, self._thresholds, self._job.rungs[0], self._job
+        )
         if isinstance(start, NoCut):
             return self._skip(start.reason, start.message)
         admission = self._admit(start)
@@ -126,28 +128,23 @@ class Attempt:
 
     def _admit(self, start: Ground) -> Admission | Refused:
         """Ask whether to begin, and with which rungs."""
-        if self._job.reason == "manual":
-            self._breakers = {
-                mode: breaker.half_opened(by_hand=True)
-                for mode, breaker in self._breakers.items()
-            }
-        self._fingerprint = _fingerprint(start, self._job.instructions)
+        fingerprint = _fingerprint(start, self._job.instructions)
+        self._breakers = self._breakers_for(fingerprint)
         return admit(
             start,
             self._job.rungs,
             low_water=self._low_water,
-            refusals=self._refusals(),
+            refusals=self._breakers.refusals(now()),
         )
 
-    def _refusals(self) -> dict[Mode, Refusal]:
-        """Return who must not be asked now."""
-        found = {
-            mode: breaker.refusal(
-                self._fingerprint, now=now(), cooldown=self._settings.cooldown
-            )
-            for mode, breaker in self._breakers.items()
-        }
-        return {mode: why for mode, why in found.items() if why is not None}
+    def _breakers_for(self, fingerprint: str) -> BreakersInUse:
+        return BreakersInUse(
+            self._session.breakers,
+            fingerprint,
+            by_hand=self._job.reason == "manual",
+            max_failures=self._settings.max_failures,
+            cooldown=self._settings.cooldown,
+        )
 
     async def _climb(
         self, start: Ground, rungs: Sequence[Mode], made: HookCompaction | None
@@ -174,8 +171,8 @@ class Attempt:
                 return await self._taken(await self._summary(mode, ground), ground)
             except Missed as error:
                 missed = error
-            if missed.counts:
-                self._count_failure(mode)
+            if missed.counts and (changed := self._breakers.failed(mode, now())):
+                self._session.append(*changed)
             self._attempts.append(f"{mode}: {missed.code}: {missed}")
         raise missed
 
@@ -183,7 +180,7 @@ class Attempt:
         """Return *start*, or another cut where *mode* keeps other items."""
         if (mode in BY_CALLS) is (self._job.rungs[0] in BY_CALLS):
             return start
-        ground = await ground_of(self._of, self._thresholds, mode)
+        ground = await ground_of(self._of, self._thresholds, mode, self._job)
         if isinstance(ground, NoCut):
             raise Missed("no_summary", ground.message)
         return ground
@@ -210,7 +207,7 @@ class Attempt:
             low_water=self._low_water,
             kept_data=self._kept_data,
             tokens_after=self._tokens_after,
-            progress=self._progress,
+            progress=partial(self._progress, mode),
         )
         match mode:
             case "worker":
@@ -234,25 +231,19 @@ class Attempt:
             )
         return self._brief
 
-    def _progress(self, progress: Progress) -> None:
+    def _progress(self, mode: Mode, progress: Progress) -> None:
+        marks = self._settings.worker.auto_read if mode == "worker" else 0
         self._of.tell(
             CompactProgress(
                 compaction_id=self._id,
                 requests=progress.requests,
                 worker_input_tokens=progress.input_tokens,
                 auto_read_tokens=progress.auto_read_tokens,
-                auto_read_budget=self._settings.worker.auto_read,
+                auto_read_budget=marks,
                 references=progress.references,
                 has_summary=progress.has_summary,
             )
         )
-
-    def _count_failure(self, mode: Mode) -> None:
-        if mode in self._breakers:
-            self._breakers[mode] = self._breakers[mode].failed(
-                self._fingerprint, now=now(), max_failures=self._settings.max_failures
-            )
-            self._session.append(self._breakers[mode].as_entry())
 
     async def _taken(self, summary: Summary, start: Ground) -> Compaction:
         """Judge what *summary* would make, and commit it. Raises Missed."""
@@ -303,9 +294,7 @@ class Attempt:
 
     async def _commit(self, entry: Compaction, start: Ground) -> Compaction:
         """Write the compaction as one batch, durable before anybody acts on it."""
-        breaker = None if entry.from_hook else self._breakers.get(entry.mode)
-        is_closing = breaker is not None and breaker != Breaker(mode=breaker.mode)
-        closed = [breaker.succeeded().as_entry()] if breaker and is_closing else []
+        closed = [] if entry.from_hook else self._breakers.succeeded(entry.mode)
         clips = await self._of.keep_whole(start)
         if self._session.revision != self._revision:
             # Nobody should have: compactions and navigations exclude each other.
@@ -317,8 +306,7 @@ class Attempt:
         return next(e for e in written if isinstance(e, Compaction))
 
     async def _failed(self, missed: Missed, rungs: Sequence[Mode]) -> CompactionFailed:
-        asked = [self._breakers[mode] for mode in rungs if mode in ASKING]
-        worst = max(asked, key=_failures, default=self._breakers["worker"])
+        failures, is_open = self._breakers.worst(rungs, now())
         with trio.CancelScope(shield=True):
             (entry,) = self._session.append(
                 CompactionFailed(
@@ -326,10 +314,8 @@ class Attempt:
                     code=missed.code,
                     message=failure_text(self._job.reason, str(missed)),
                     retryable=missed.code in {"api", "timeout", "cancelled"},
-                    consecutive_failures=worst.failures,
-                    breaker_open=worst.is_open(
-                        now=now(), cooldown=self._settings.cooldown
-                    ),
+                    consecutive_failures=failures,
+                    breaker_open=is_open,
                     attempts=tuple(self._attempts),
                     usage=self._all_spent.usage,
                     cost_usd=dollars(self._all_spent.cost),
@@ -340,10 +326,6 @@ class Attempt:
         assert isinstance(entry, CompactionFailed)
         self.failed = entry
         return entry
-
-
-def _failures(breaker: Breaker) -> int:
-    return breaker.failures
 
 
 def _cancelled_by_hook(answer: BeforeCompactAnswer) -> str:

@@ -67,12 +67,15 @@ def room_for_kept(
 
 
 async def ground_of(
-    compactor: "Compactor", thresholds: Thresholds | None, mode: Mode
+    compactor: "Compactor", thresholds: Thresholds | None, mode: Mode, job: Job
 ) -> Ground | NoCut:
-    """Cut the session's window as *mode* has it cut."""
+    """Cut the session's window as *mode* has it cut, for *job*."""
     settings, window = compactor.settings, compactor.session.window
     parts = await compactor.occupancy.parts(())
     room = room_for_kept(settings, thresholds, parts.system + parts.tools)
+    if room is None and job.reason == "overflow":
+        # Nothing is known but that all of it was too much.
+        room = job.tokens // 2 - parts.system - parts.tools
     by_calls = mode in BY_CALLS
     cut = find_cut(
         window,
@@ -168,7 +171,7 @@ async def plan(
     """Return how *job* would begin, or why not. Nothing is asked, nothing written."""
     settings = compactor.settings
     low_water = thresholds.low_water if thresholds else None
-    start = await ground_of(compactor, thresholds, job.rungs[0])
+    start = await ground_of(compactor, thresholds, job.rungs[0], job)
     if isinstance(start, NoCut):
         return start
     admission = admit(start, job.rungs, low_water=low_water, refusals={})

@@ -6,6 +6,7 @@ nothing, a key that is not known is a failure: a misspelt "cancel" is better
 reported than passed over.
 """
 
+from collections.abc import Mapping
 from typing import Self, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.entries import FileDetails
-from pod.hooks.payloads import PostToolCall
+from pod.hooks.payloads import HookEvent, PostToolCall
 from tools.text import clean
 
 MOST_BYTES = 1 << 20
@@ -202,6 +203,19 @@ def withheld(tool: str, why: str) -> PostToolCallAnswer:
 class Nothing(Answer, frozen=True, kw_only=True):
     """The answer to an event that a hook is only told of."""
 
+
+ANSWERS: Mapping[HookEvent, type[Answer]] = {
+    "session_before_compact": BeforeCompactAnswer,
+    "session_compacting": CompactingAnswer,
+    "session_compact": Nothing,
+    "session_before_tree": BeforeTreeAnswer,
+    "session_tree": Nothing,
+    "pre_llm_request": PreLlmRequestAnswer,
+    "pre_tool_call": PreToolCallAnswer,
+    "post_tool_call": PostToolCallAnswer,
+    "run_end": Nothing,
+}
+"""What may be answered to each event."""
 
 A = TypeVar("A", bound=Answer)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import trio
 
+from pod.beside import beside
 from pod.errors import SetupError
 from pod.events import Init, name_of
 from pod.exits import Exit
@@ -49,7 +50,7 @@ async def feeding(
         yield
         return
     listeners = [_Fed(table, hub, init, warn) for table in tables]
-    async with trio.open_nursery() as nursery:
+    async with beside() as nursery:
         for table, fed in zip(tables, listeners, strict=True):
             if table.file is not None:
                 fd = open_for_lines(loaded.beside(table.file))

@@ -12,9 +12,8 @@ from pod.events import Closing
 from pod.protocol.answers import answer, refusal
 from pod.protocol.connection import Connection, Reply
 from pod.protocol.driven import Driven
-from pod.protocol.hub import Hub, Listener, Wanted
+from pod.protocol.hub import Hub
 from pod.protocol.link import Link, SocketLink
-from pod.protocol.mailbox import Mailbox
 from pod.protocol.messages import (
     AnswerPermission,
     BadRequest,
@@ -117,7 +116,7 @@ class Server:
                         self._add(owner, connections)
                     task_status.started()
                     await self._ending.wait()
-                    await self._wait_idle()
+                    await self._wait_settled()
                     await self._pod.shutdown()
                     self._work = None
                     work.cancel_scope.cancel()
@@ -127,32 +126,17 @@ class Server:
                 for connection in self._connections:
                     connection.close()
 
-    async def _wait_idle(self) -> None:
+    async def _wait_settled(self) -> None:
         """Wait until the Pod has nothing to do, or until it is urgent."""
-        listener = Listener("the server", Mailbox())
-        listener.wanted = Wanted(types=frozenset({"status", "delivered", "result"}))
-        self.hub.join(listener)
-        try:
-            async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
 
-                async def wait_urgent() -> None:
-                    await self._is_urgent.wait()
-                    nursery.cancel_scope.cancel()
-
-                nursery.start_soon(wait_urgent)
-                while self._is_busy():
-                    await listener.mailbox.wait()
-                    listener.mailbox.take()
-                    listener.mailbox.sent()
+            async def wait_urgent() -> None:
+                await self._is_urgent.wait()
                 nursery.cancel_scope.cancel()
-        finally:
-            self.hub.leave(listener)
 
-    def _is_busy(self) -> bool:
-        state = self._pod.state
-        if state == "idle":
-            return bool(self.hub.following.now().in_flight.inputs)
-        return state != "paused"
+            nursery.start_soon(wait_urgent)
+            await self._pod.settled()
+            nursery.cancel_scope.cancel()
 
     async def _accept(
         self, socket: trio.socket.SocketType, connections: trio.Nursery

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
-from worker.known_models import find_known, hints, normal_id, resolve
+from worker.known_models import find_known, hints, normal_id, resolve, suited
 from worker.model import Model
 from worker.model_table import KNOWN
 
@@ -148,3 +149,20 @@ def test_a_kind_of_thinking_the_model_does_not_take_is_named(
     (text,) = hints(resolve("anthropic", id, thinking=thinking))
 
     assert names in text
+
+
+def test_another_model_is_asked_to_think_only_as_it_is_known_to() -> None:
+    """pi#1793: an option for reasoning was sent to a model that does not reason."""
+    own = resolve("anthropic", "claude-sonnet-5-5", thinking=4_000)
+    takes = next(k for k in KNOWN.values() if k.budget)
+    adaptive = next(k for k in KNOWN.values() if k.adaptive and not k.budget)
+    for id, thinking, left in (
+        (takes.id, 4_000, 4_000),
+        (adaptive.id, 4_000, None),
+        (adaptive.id, "adaptive", "adaptive"),
+        ("my-own-model", 4_000, None),
+        ("my-own-model", "off", "off"),
+        (own.id, 4_000, 4_000),
+    ):
+        other = replace(own, id=id, thinking=thinking)
+        assert suited(other, own).thinking == left

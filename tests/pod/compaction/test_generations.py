@@ -14,6 +14,7 @@ from pod.session import Session
 from tests.measure.compacting import Compacting, Opened
 from tests.measure.planted import Step, steps
 from tests.measure.remembering import remembering
+from tests.worker.compact import summarisers
 from worker.api import Request
 from worker.encode import encode_request
 from worker.history import faults
@@ -57,12 +58,14 @@ def tail(case: Compacting, count: int) -> Sequence[Item]:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Compacting:
-    made = Compacting(tmp_path.resolve(), remembering())
+    policy = summarisers.Either(summarisers.careful(), remembering())
+    recent = ("compaction.keep_recent_tokens=2000",)
+    made = Compacting(tmp_path.resolve(), policy, settings=recent)
     made.begin()
     return made
 
 
-@pytest.mark.parametrize("mode", ["worker", "mechanical"])
+@pytest.mark.parametrize("mode", ["worker", "summarize", "native", "mechanical"])
 async def test_ten_compactions_keep_every_order_and_reload_to_the_same_bytes(
     case: Compacting, mode: Mode
 ) -> None:

@@ -7,25 +7,58 @@ from pathlib import Path
 import pytest
 import trio
 from hypothesis import given, settings, strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pod.context import context
-from pod.entries import AnyEntry, Compaction, CompactionFailed, CompactionStart
+from pod.entries import (
+    AnyEntry,
+    Compaction,
+    CompactionFailed,
+    CompactionStart,
+    Mode,
+)
 from pod.log import read_log
 from pod.session import Session
 from pod.view import problems_of_path
 from tests.instruments import CancelAt
-from tests.pod.compaction.pods import FillingPod, unpaired
+from tests.pod.compaction.pods import TABLE, FillingPod, unpaired
 from tests.strategies import modest
-from tests.worker.compact import policies
+from tests.worker.compact import policies, summarisers
 from worker.history import faults
 from worker.items import AssistantText, Item
-from worker.policy import Policy
 
 CALLS = 8
 DONE = f"All {CALLS} are fetched."
 MOST_STEPS = 4_000
 STRIDE = 53
 """Every step would take minutes. A prime comes by all places of the loop's rhythm."""
+
+
+class Case(Struct, frozen=True):
+    """Who summarises: a worker, or what *mode* asks."""
+
+    worker: str = "lazy"
+    mode: Mode = "worker"
+
+    def pod(self, path: Path) -> FillingPod:
+        table = replace(TABLE, mode=self.mode, keep_recent_tokens=4_000)
+        return FillingPod(
+            path,
+            calls=CALLS,
+            worker=policies.ALL[self.worker](),
+            summariser=summarisers.careful(),
+            table=replace(table, order=("mechanical",)),
+        )
+
+
+CASES = {
+    "careful": Case("careful"),
+    "lazy": Case("lazy"),
+    "empty": Case("empty"),
+    "summarize": Case(mode="summarize"),
+    "native": Case(mode="native"),
+}
 
 
 def entries_of(path: Path) -> Sequence[AnyEntry]:
@@ -44,9 +77,9 @@ def check(path: Path) -> None:
         assert list(session.items) == context(entries)
 
 
-async def finish(path: Path, worker: Policy) -> None:
+async def finish(path: Path, case: Case) -> None:
     """Go on with the session until its job is done, or begin it."""
-    pod = FillingPod(path, calls=CALLS, worker=worker)
+    pod = case.pod(path)
     try:
         items = pod.session.items
         if is_done(items):
@@ -62,9 +95,9 @@ def is_done(items: Sequence[Item]) -> bool:
     return bool(items) and isinstance(items[-1], AssistantText)
 
 
-async def cancelled_at(path: Path, number: int, worker: Policy) -> bool:
+async def cancelled_at(path: Path, number: int, case: Case) -> bool:
     """Cancel a run at its *number*-th step; return whether it came to that."""
-    pod = FillingPod(path, calls=CALLS, worker=worker)
+    pod = case.pod(path)
     scope = trio.CancelScope()
     instrument = CancelAt(scope, number)
     trio.lowlevel.add_instrument(instrument)
@@ -77,18 +110,18 @@ async def cancelled_at(path: Path, number: int, worker: Policy) -> bool:
     return instrument.has_come
 
 
-@pytest.mark.parametrize("name", ["careful", "lazy", "empty"])
+@pytest.mark.parametrize("name", CASES)
 def test_a_compaction_cancelled_at_any_step_has_one_end_and_the_job_gets_done(
     name: str, tmp_path: Path
 ) -> None:
-    worker = policies.ALL[name]()
+    case = CASES[name]
 
     async def run(folder: Path, number: int) -> bool:
         path = folder / "s.jsonl"
-        has_come = await cancelled_at(path, number, worker)
+        has_come = await cancelled_at(path, number, case)
         check(path)
         if has_come:
-            await finish(path, worker)
+            await finish(path, case)
             check(path)
         return has_come
 
@@ -139,7 +172,7 @@ def test_a_log_that_ends_anywhere_opens_whole_and_the_job_gets_done(
 
     check(path)
     if kept < len(lines):
-        trio.run(finish, path, policies.ALL["careful"]())
+        trio.run(finish, path, CASES["careful"])
         check(path)
 
 

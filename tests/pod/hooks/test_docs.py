@@ -11,34 +11,13 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from pod.hooks.answers import (
-    Answer,
-    BeforeCompactAnswer,
-    BeforeTreeAnswer,
-    CompactingAnswer,
-    Nothing,
-    PostToolCallAnswer,
-    PreLlmRequestAnswer,
-    PreToolCallAnswer,
-    parse,
-)
+from pod.hooks.answers import ANSWERS, Nothing, parse
 from pod.hooks.command import ask_command
 from pod.hooks.payloads import AnyPayload, HookEvent, event_of
 from pod.hooks.python import ask_function
 from tests.pod.hooks.samples import SAMPLES
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "hooks.md").read_text("utf-8")
-ANSWERS: dict[HookEvent, type[Answer]] = {
-    "session_before_compact": BeforeCompactAnswer,
-    "session_compacting": CompactingAnswer,
-    "session_compact": Nothing,
-    "session_before_tree": BeforeTreeAnswer,
-    "session_tree": Nothing,
-    "pre_llm_request": PreLlmRequestAnswer,
-    "pre_tool_call": PreToolCallAnswer,
-    "post_tool_call": PostToolCallAnswer,
-    "run_end": Nothing,
-}
 FENCE = re.compile(r"^```(json|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

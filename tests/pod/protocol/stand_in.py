@@ -42,14 +42,14 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class StandIn:
-    """Logs what it is asked, and runs until *go_on* is set."""
+    """Keeps what it is asked, and runs until it is told to finish."""
 
     def __init__(self, session: Session, hub: Hub) -> None:
         self.session = session
         self.hub = hub
         self.asked: list[str] = []
         self.state: Standing = "idle"
-        self.go_on = trio.Event()
+        self.changed = trio.Event()
         self.compacted = trio.Event()
         self.aborted = trio.Event()
         self.errors: dict[str, Exception] = {}
@@ -68,6 +68,10 @@ class StandIn:
         await trio.lowlevel.checkpoint()
         return run
 
+    async def settled(self) -> None:
+        while self.state == "running":
+            await self.changed.wait()
+
     def finish(self, text: str = "done") -> None:
         """Bring the run to its end."""
         self.session.append(
@@ -79,6 +83,8 @@ class StandIn:
     def become(self, state: Standing) -> None:
         self.state = state
         self.hub.live(Status(state))
+        self.changed.set()
+        self.changed = trio.Event()
 
     def steer(self, text: str) -> None:
         self._note(f"steer {text}")
