@@ -36,11 +36,11 @@ from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
 from tests.pod.test_pod import Case
 from tests.worker.compact import policies
-from worker.api import Request
+from worker.api import Request, Thinking, ToolUse
 from worker.client import Client, Delta, Response
 from worker.history import faults
-from worker.items import AssistantText
-from worker.policy import Script, say
+from worker.items import AssistantText, Reasoning
+from worker.policy import Script, call, say, think
 from worker.scripted import ScriptedClient
 from worker.usage import Usage
 
@@ -398,3 +398,68 @@ async def test_where_nothing_is_there_is_no_way() -> None:
         with pytest.raises(InvalidRequest, match="not kept"):
             await live.fork()
     assert [e.outcome for e in case.entries if isinstance(e, RunEnd)] == ["finished"]
+
+
+async def test_in_the_middle_of_a_loop_the_old_models_reasoning_is_left_out(
+    path: Path,
+) -> None:
+    """Paused behind signed reasoning and its calls; the next model takes it up."""
+    thinking = replace(MODEL, thinking=1_024, max_tokens=2_000)
+    other = replace(thinking, id="other")
+    one = FillingPod(
+        path,
+        model=thinking,
+        size=100,
+        main=Script([think("hm", call(("t1", "fetch", "{}")))] * 9),
+        table=LARGE_TABLE,
+    )
+    sent: list[Request] = []
+
+    def switch(name: str) -> Switched:
+        client = Kept(ScriptedClient(Script([], then=say("Yes.")), other), sent)
+        setup = replace(one.pod.setup, client=client, model=other)
+        watch = open_watch(
+            Manifest(compaction=LARGE_TABLE),
+            one.session,
+            setup,
+            scope=one.scope,
+            worker_model=other,
+            files=one.files,
+            tell=one.heard,
+            maintenance=one.pod.watch.maintenance,
+        )
+        return Switched(setup=setup, watch=watch, before=watch)
+
+    async with living(one.pod, one.heard, doors=Doors(switch=switch)) as live:
+        await live.prompt("Fetch everything.")
+        await reaching(lambda: one.calls == 2)
+        await live.pause()
+        await live.set_model("other")
+        assert live.state == "paused"
+        await live.resume()
+        await until(live, "idle")
+    one.close()
+
+    ends = [e for e in one.told if isinstance(e, RunEnd)]
+    assert [e.reason for e in ends] == ["paused", "done"]
+    assert any(isinstance(item, Reasoning) for item in one.session.items)
+    blocks = [block for message in sent[0].messages for block in message.content]
+    assert not any(isinstance(block, Thinking) for block in blocks)
+    assert any(isinstance(block, ToolUse) for block in blocks)
+
+
+class Kept:
+    """Keeps the requests that it passes on."""
+
+    def __init__(self, client: Client, sent: list[Request]) -> None:
+        self._client = client
+        self._sent = sent
+
+    async def ask(
+        self, request: Request, on_delta: Callable[[Delta], None]
+    ) -> Response:
+        self._sent.append(request)
+        return await self._client.ask(request, on_delta)
+
+    async def count_tokens(self, request: Request) -> int:
+        return await self._client.count_tokens(request)
