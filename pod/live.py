@@ -126,6 +126,8 @@ class LivePod:
                 self._is_stepping = True
                 try:
                     await step()
+                except Exception as error:  # noqa: BLE001  ends this step, not the Pod
+                    self._listen(Warning(message=_what_failed(error)))
                 finally:
                     self._is_stepping = self._is_fenced = False
                     self._tell()
@@ -382,15 +384,13 @@ class LivePod:
             why = end.message
         except NothingToDo:
             run.begun.fail(NotPaused("there is no open turn: give a prompt"))
-        except Exception as error:  # noqa: BLE001  one run ends by a bug, not the Pod
-            why = f"the run ended by an internal error: {crash_text(error)}"
-            self._listen(Warning(message=why))
         finally:
             self._is_pausing = self._has_run = False
             run.begun.fail(NotDone(why))
-        if len(session.tree.delivered) > delivered:
-            agenda.has_continued = False
-        agenda.end_run(run, end, session.pending_inputs, is_fenced=self._is_fenced)
+            if len(session.tree.delivered) > delivered:
+                agenda.has_continued = False
+            waiting = session.pending_inputs
+            agenda.end_run(run, end, waiting, is_fenced=self._is_fenced)
 
     async def _after_run(self) -> None:
         """Compact what the run left; see whether the model is asked to continue."""
@@ -450,6 +450,9 @@ class LivePod:
                 promise.keep(await do())
             except (Refused, SessionError, Stopped) as error:
                 promise.fail(error)
+            except Exception as error:
+                promise.fail(Refused(_what_failed(error)))
+                raise
 
         self._agenda.job = Job(work, perform, promise.fail)
         self._wake()
@@ -482,6 +485,13 @@ class LivePod:
         if self.state != self._told:
             self._told = self.state
             self._listen(Status(state=self._told))
+
+
+def _what_failed(error: Exception) -> str:
+    """Return what to tell of a step that failed in a way that nobody answers for."""
+    if isinstance(error, SessionError):
+        return str(error)
+    return f"internal error: {crash_text(error)}"
 
 
 async def _or_skipped(compacting: Callable[[], Awaitable[Outcome]]) -> Outcome:

@@ -27,6 +27,7 @@ from pod.errors import (
     NotDone,
     NotFound,
     NotPaused,
+    Refused,
     SetupError,
 )
 from pod.manifest import Manifest
@@ -382,6 +383,30 @@ async def test_a_message_that_is_gone_back_to_is_handed_out() -> None:
         moved = await live.navigate(second[0])
     assert moved.text == "b"
     assert texts(case.session.items) == ["a", "one"]
+
+
+async def test_a_bug_in_what_was_asked_for_is_the_answer_and_the_pod_goes_on() -> None:
+    class Broken:
+        async def summarize(
+            self,
+            entries: Sequence[AnyEntry],
+            *,
+            instructions: str = "",
+            replace_instructions: bool = False,
+        ) -> Summarized:
+            raise ZeroDivisionError("no such thing")
+
+    case = Case([said("one")], [said("two")], [said("three")])
+    await talk(case, "a", "b")
+
+    async with living(case.pod, case.heard, doors=Doors(summarizer=Broken)) as live:
+        with pytest.raises(Refused, match="no such thing") as refused:
+            await live.navigate(answer(case, 0), summarize=True)
+        assert refused.value.code == "internal"
+        await live.prompt("c")
+        await until(live, "idle")
+
+    assert texts(case.session.items)[-2:] == ["c", "three"]
 
 
 async def test_where_nothing_is_there_is_no_way() -> None:
