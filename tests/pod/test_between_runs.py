@@ -23,12 +23,16 @@ from pod.entries import (
 )
 from pod.errors import (
     Busy,
+    Interrupted,
     InvalidRequest,
     NotDone,
     NotFound,
     NotPaused,
+    Refused,
     SetupError,
+    ShutDown,
 )
+from pod.live import LivePod
 from pod.manifest import Manifest
 from pod.pod import Switched
 from tests.fakes import called, said
@@ -218,12 +222,16 @@ async def test_a_name_that_is_no_models_is_refused(path: Path) -> None:
     one.close()
 
 
-async def test_an_abort_of_the_compaction_before_a_switch_leaves_the_model(
-    path: Path,
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("abort", NotDone), ("interrupt", Interrupted), ("shutdown", Interrupted)],
+)
+async def test_stopped_in_its_compaction_a_switch_leaves_the_model_as_it_was(
+    how: str, error: type[Refused], path: Path
 ) -> None:
     pod = Switching(path, calls=8)
     one = pod.filling
-    errors: list[Exception] = []
+    errors: list[Refused] = []
 
     async with living(one.pod, one.heard, doors=pod.doors) as live:
         await live.prompt("Fetch everything.")
@@ -233,16 +241,48 @@ async def test_an_abort_of_the_compaction_before_a_switch_leaves_the_model(
             async def switch() -> None:
                 try:
                     await live.set_model("small")
-                except NotDone as error:
-                    errors.append(error)
+                except Refused as refused:
+                    errors.append(refused)
 
             nursery.start_soon(switch)
             await reaching(lambda: "m compacts" in pod.asked)
-            assert live.abort_compaction()
+            match how:
+                case "abort":
+                    assert live.abort_compaction()
+                case "interrupt":
+                    await live.interrupt()
+                case _:
+                    await live.shutdown()
     one.close()
 
-    assert len(errors) == 1
+    assert [type(refused) for refused in errors] == [error]
     assert one.pod.setup.model == MODEL
+    assert unpaired(one.told) == []
+
+
+async def test_who_waits_for_a_job_is_told_when_serving_is_cancelled(
+    path: Path,
+) -> None:
+    pod = Switching(path, calls=8)
+    one = pod.filling
+    live = LivePod(one.pod, listen=one.heard, doors=pod.doors)
+
+    async with trio.open_nursery() as serving, trio.open_nursery() as asking:
+        await serving.start(live.serve)
+        await live.prompt("Fetch everything.")
+        await until(live, "idle")
+
+        async def switch() -> None:
+            with pytest.raises(ShutDown):
+                await live.set_model("small")
+
+        asking.start_soon(switch)
+        await reaching(lambda: "m compacts" in pod.asked)
+        asking.cancel_scope.shield = True  # only the driver goes away
+        serving.cancel_scope.cancel()
+    one.close()
+
+    assert unpaired(one.told) == []
 
 
 class Summarising:
@@ -382,6 +422,30 @@ async def test_a_message_that_is_gone_back_to_is_handed_out() -> None:
         moved = await live.navigate(second[0])
     assert moved.text == "b"
     assert texts(case.session.items) == ["a", "one"]
+
+
+async def test_a_bug_in_what_was_asked_for_is_the_answer_and_the_pod_goes_on() -> None:
+    class Broken:
+        async def summarize(
+            self,
+            entries: Sequence[AnyEntry],
+            *,
+            instructions: str = "",
+            replace_instructions: bool = False,
+        ) -> Summarized:
+            raise ZeroDivisionError("no such thing")
+
+    case = Case([said("one")], [said("two")], [said("three")])
+    await talk(case, "a", "b")
+
+    async with living(case.pod, case.heard, doors=Doors(summarizer=Broken)) as live:
+        with pytest.raises(Refused, match="no such thing") as refused:
+            await live.navigate(answer(case, 0), summarize=True)
+        assert refused.value.code == "internal"
+        await live.prompt("c")
+        await until(live, "idle")
+
+    assert texts(case.session.items)[-2:] == ["c", "three"]
 
 
 async def test_where_nothing_is_there_is_no_way() -> None:
