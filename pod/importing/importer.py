@@ -47,7 +47,6 @@ from pod.importing.source import (
 from pod.importing.tally import Tally
 from pod.importing.windows import kept_parts
 from pod.importing.write import Writer
-from pod.log import SessionLog
 from pod.store import Store
 
 TORN = "a torn record at the end of the file: left out"
@@ -101,18 +100,12 @@ def import_file(
         header = Header(
             format=FORMAT, id=store.new_id(), at=at, cwd=cwd, system=system, pod=pod
         )
-        path = store.path(header.id)
         notice = Notice(message=_told(detected.origin, file))
 
         def report() -> Custom:
             return _report(detected.origin, file, tally)
 
-        try:
-            with SessionLog.create(path, header) as log:
-                log.append_lines(_batches(writer.lines(notice, report)))
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+        path = store.add(header, _batches(writer.lines(notice, report)))
         return Imported(header.id, path, detected.origin, tally)
     finally:
         os.close(fd)
