@@ -183,7 +183,7 @@ class Connection:
         await self._host.begin(request, action, reply)
 
     def _reply(self, line: bytes) -> None:
-        self._mailbox.put(line)
+        self._mailbox.put(line, urgent=True)
         if self._mailbox.is_full and not self._listener.is_patient:
             self._host.hub.drop(self._listener, "it does not read its answers")
 
@@ -274,6 +274,7 @@ class Connection:
             except Gone:
                 return False
             self._mailbox.sent()
+            await self._mailbox.gather()
         elif self._mailbox.is_closed:
             return False
         elif self._replay is not None:

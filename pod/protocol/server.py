@@ -149,8 +149,8 @@ class Server:
                 await trio.sleep(0.1)  # out of descriptors, say: others may be closed
                 continue
             self._accepted += 1
-            link = SocketLink(client)
             refused = self._refused(client)
+            link = SocketLink(client)
             if refused is not None:
                 await self._turn_away(link, *refused)
                 continue
