@@ -11,6 +11,7 @@ from pod.compaction.limits import budgets_of, mode_of, thresholds_of
 from pod.compaction.thresholds import admission_problem, low_water_problem
 from pod.key_text import label
 from pod.manifest import (
+    BUILTIN_TOOLS,
     Manifest,
     ModelTable,
     PromptTable,
@@ -18,8 +19,10 @@ from pod.manifest import (
     ToolsTable,
 )
 from pod.merge import Source
+from pod.permissions.doubts import doubts
 from pod.places import HookFile, Place, no_file, shown
 from pod.toml_text import quoted, toml_value
+from worker.keys import SECRETS
 
 LEAST_THINKING = 1024
 """Tokens; the Messages API refuses a smaller reasoning budget."""
@@ -70,6 +73,8 @@ def check(manifest: Manifest, facts: Facts) -> tuple[Finding, ...]:
         *_retry(manifest.retry),
         *_tools(manifest.tools, facts),
         *_roots(facts),
+        *_permissions(manifest),
+        *_sandbox(manifest),
         *_session(manifest, facts),
         *_own_files(facts),
         *_compaction(manifest, facts),
@@ -189,6 +194,28 @@ def _roots(facts: Facts) -> Iterator[Finding]:
                 f"{shown(root)} lies in no read root: what the model writes there it "
                 "can neither read nor edit again",
             )
+
+
+def _sandbox(manifest: Manifest) -> Iterator[Finding]:
+    table = manifest.sandbox
+    for name in _repeated(table.env):
+        yield _error("sandbox.env", f"{quoted(name)} is listed twice")
+    for name in dict.fromkeys(table.env):
+        if name in (*SECRETS, manifest.model.api_key_env):
+            yield _error(
+                "sandbox.env",
+                f"{quoted(name)} holds the provider's key: no command may have it",
+            )
+    if "bash" in manifest.tools.builtin and table.mode == "off":
+        yield _warning(
+            "sandbox.mode", "commands can do whatever you can, anywhere on this machine"
+        )
+
+
+def _permissions(manifest: Manifest) -> Iterator[Finding]:
+    functions = [spec.rpartition(":")[2] for spec in manifest.tools.python]
+    for doubt in doubts(manifest.permissions, [*BUILTIN_TOOLS, *functions]):
+        yield _warning(f"permissions.{doubt.key}", doubt.text)
 
 
 def _session(manifest: Manifest, facts: Facts) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from pod.ending import Verdict
 from pod.entries import Known, RunEnd, RunStart
 from pod.errors import DiskFull, LogFailed
 from pod.exits import Exit
+from pod.journal import Journal
 from pod.recovery import settled
 from pod.rollback import Unanswered, taken_back
 from pod.session import Session
@@ -15,10 +16,28 @@ from prompts import load
 from worker.crash import crash_text
 from worker.events import Listen, Warning
 from worker.items import AssistantText, Item, ToolResult, UserText
+from worker.limits import Spent
 
 LAST_TEXT = 4_000
 """Characters of the answer in a run's end that goes into the reserved space; the
 whole is in the items anyway."""
+
+
+def run_end(run: str, journal: Journal, spent: Spent, verdict: Verdict) -> RunEnd:
+    """Return the end of a run, with what its journal and its spending tell."""
+    return RunEnd(
+        run=run,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        exit_code=verdict.exit,
+        message=verdict.message,
+        requests=spent.requests,
+        tool_calls=journal.tool_calls,
+        tool_errors=journal.tool_errors,
+        usage=spent.usage,
+        cost_usd=None if spent.cost is None else float(spent.cost),
+        permission_denials=tuple(journal.denials),
+    )
 
 
 async def close(

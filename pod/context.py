@@ -12,6 +12,7 @@ from pod.entries import (
     PromptChange,
     RunEnd,
     RunStart,
+    SandboxChange,
     ToolStart,
     TurnAbandoned,
 )
@@ -43,6 +44,8 @@ class State(Struct, frozen=True):
     last_run: RunEnd | None
     open_run: RunStart | None
     begun: frozenset[str]
+    sandbox: str = "off"
+    """What holds commands: see Header.sandbox."""
 
     @property
     def interrupted(self) -> bool:
@@ -53,7 +56,7 @@ class State(Struct, frozen=True):
 
 def state(header: Header, path: Sequence[AnyEntry]) -> State:
     """Return how things stand at the end of the path."""
-    system = header.system
+    system, sandbox = header.system, header.sandbox
     model: str | None = None
     last_run: RunEnd | None = None
     open_run: RunStart | None = None
@@ -70,6 +73,8 @@ def state(header: Header, path: Sequence[AnyEntry]) -> State:
             model = entry.model
         elif isinstance(entry, PromptChange):
             system = entry.system
+        elif isinstance(entry, SandboxChange):
+            sandbox = entry.tier
         elif isinstance(entry, ToolStart):
             begun.add(entry.call_id)
-    return State(system, model, last_run, open_run, frozenset(begun))
+    return State(system, model, last_run, open_run, frozenset(begun), sandbox)

@@ -26,6 +26,7 @@ class Header(Struct, frozen=True, tag="session", omit_defaults=True):
     cwd: str
     system: str
     sandbox: str = "off"
+    """What held commands when it began: "bwrap", "landlock", "seatbelt", "off"; "none": there was no tool that runs them."""
     parent_session: str | None = None
     """Id of the session this one was forked from."""
     pod: str = ""
@@ -210,6 +211,15 @@ class PromptChange(
     """From here on the system prompt is *system* (asked for with --refresh-prompt)."""
 
     system: str
+
+
+class SandboxChange(
+    Entry, frozen=True, tag="sandbox_change", omit_defaults=True, kw_only=True
+):
+    """From here on commands run in another *tier* of the sandbox (see Header.sandbox)."""
+
+    tier: str
+    previous: str
 
 
 class SessionInfo(
@@ -529,6 +539,7 @@ Known = (
     | Permission
     | ModelChange
     | PromptChange
+    | SandboxChange
     | SessionInfo
     | Label
     | Leaf

@@ -55,7 +55,10 @@ class Init(Struct, frozen=True, tag="init"):
 
 
 class CompactProgress(Struct, frozen=True, tag="compact_progress"):
-    """How far a compact worker is; figures are tokens."""
+    """How far a compact worker, or who is asked in its place, is; figures are tokens.
+
+    *auto_read_budget* is 0 where nothing can be marked.
+    """
 
     compaction_id: str
     requests: int

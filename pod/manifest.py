@@ -42,6 +42,15 @@ BuiltinTool = Literal["read_file", "write_file", "edit_file", "bash", "grep", "g
 BUILTIN_TOOLS: tuple[BuiltinTool, ...] = get_args(BuiltinTool)
 
 
+EnvName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="the name of an environment variable",
+    ),
+]
+
+
 class PodTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Who the Pod is."""
 
@@ -210,6 +219,23 @@ class PermissionsTable(Struct, frozen=True, forbid_unknown_fields=True):
     """Calls that are denied, ahead of everything else."""
 
 
+class SandboxTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What holds the commands that bash runs. What each tier promises: docs/security.md."""
+
+    mode: Literal["auto", "bwrap", "landlock", "off"] = "auto"
+    """Who holds them: "bwrap" is bubblewrap with namespaces, "landlock" the kernel alone, "auto" the better of the two that works here. Where none works no run starts. "off": commands can do whatever you can."""
+    network: Literal["none", "host"] = "none"
+    """What commands reach: "none" is no network (with bwrap one of their own, for servers under test), "host" is all that this machine reaches."""
+    unix_sockets: bool = False
+    """Whether commands may use unix sockets. With bwrap they reach those in the folders they see; with landlock any that your file permissions allow, those of Docker and ssh-agent too."""
+    memory: Annotated[Positive | None, Meta(examples=[4_000_000_000])] = None
+    """Most bytes of memory: of each process; of all commands together where a cgroup can be made. Unset: no limit."""
+    processes: Annotated[Positive | None, Meta(examples=[500])] = None
+    """Most processes (and threads): of all commands together where a cgroup can be made, else of each command with bwrap, of your user with the others. Unset: 4096 of each command with bwrap, unless Pod runs as root; no limit else."""
+    env: Annotated[tuple[EnvName, ...], Meta(examples=[["VIRTUAL_ENV"]])] = ()
+    """Names of environment variables that commands get beside PATH, HOME, the locale and the like. Never the API key's."""
+
+
 class SessionTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The session log."""
 
@@ -371,6 +397,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     cache: CacheTable = CacheTable()
     tools: ToolsTable = ToolsTable()
     permissions: PermissionsTable = PermissionsTable()
+    sandbox: SandboxTable = SandboxTable()
     session: SessionTable = SessionTable()
     compaction: CompactionTable = CompactionTable()
     branch_summary: BranchSummaryTable = BranchSummaryTable()

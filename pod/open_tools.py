@@ -7,9 +7,11 @@ from pathlib import Path
 from pod.disk import make_folder
 from pod.errors import SetupError
 from pod.load_manifest import Loaded, resolved
+from pod.sandbox import Closed, environment_of, told
 from tools import file_tools
 from tools.base import Tool
 from tools.bash import Bash
+from tools.sandbox.box import OpenBox
 from tools.scope import Scope
 
 
@@ -43,14 +45,22 @@ def open_scope(loaded: Loaded, cwd: Path, spill: Path) -> Iterator[Scope]:
 
 
 def open_tools(
-    loaded: Loaded, cwd: Path, scope: Scope, more: Sequence[Tool] = ()
+    loaded: Loaded,
+    cwd: Path,
+    scope: Scope,
+    more: Sequence[Tool] = (),
+    *,
+    box: OpenBox | None = None,
 ) -> list[Tool]:
     """Return the manifest's tools, the file tools within *scope*, and *more*.
+
+    Commands run in *box*; without one they do not run.
 
     Raises SetupError for a Python function that cannot be loaded, or a name
     that two tools have.
     """
-    tools = [*builtin_tools(loaded, cwd, scope), *_python_tools(loaded), *more]
+    builtin = builtin_tools(loaded, cwd, scope, box)
+    tools = [*builtin, *_python_tools(loaded), *more]
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
@@ -61,12 +71,22 @@ def open_tools(
     return tools
 
 
-def builtin_tools(loaded: Loaded, cwd: Path, scope: Scope) -> list[Tool]:
+def builtin_tools(
+    loaded: Loaded, cwd: Path, scope: Scope, box: OpenBox | None = None
+) -> list[Tool]:
     """Return the tools of ours that the manifest names."""
     table = loaded.manifest.tools
     tools: list[Tool] = list(file_tools(scope, table.builtin))
     if "bash" in table.builtin:
-        tools.append(Bash(cwd, default_timeout=table.bash_timeout))
+        tools.append(
+            Bash(
+                cwd,
+                default_timeout=table.bash_timeout,
+                environment=environment_of(loaded.manifest, box),
+                launcher=box or Closed(),
+                told=told(box) if box else "",
+            )
+        )
     return tools
 
 

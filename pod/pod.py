@@ -7,16 +7,22 @@ from functools import partial
 import trio
 from msgspec import Struct, structs
 
-from pod.closing import close, is_open, last_text, verdict_of_bug, verdict_of_log
+from pod.closing import (
+    close,
+    is_open,
+    last_text,
+    run_end,
+    verdict_of_bug,
+    verdict_of_log,
+)
 from pod.compaction.admission import Refused
 from pod.compaction.continuation import Compacted, after
 from pod.compaction.cut import NoCut
-from pod.compaction.job import ABORTED, NotMade, Outcome, Skipped
+from pod.compaction.job import NotMade, Outcome
 from pod.compaction.plan import Plan
 from pod.compaction.watch import ContextWatch
 from pod.ending import ROLLED_BACK, Stop, Verdict, verdict_of, verdict_of_stop
 from pod.entries import (
-    CompactionFailed,
     HandedBack,
     InputEntry,
     ItemEntry,
@@ -27,12 +33,13 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.errors import Busy, LogFailed
+from pod.errors import LogFailed
+from pod.halts import Halts, Stopped as Stopped
 from pod.hooks.hooks import Hooks
 from pod.hooks.in_run import RequestsInRun, tell_end, with_hooks
 from pod.journal import Journal
 from pod.promise import Promise
-from pod.rollback import Unanswered, unanswered
+from pod.rollback import unanswered
 from pod.session import Session
 from prompts import load
 from tools.files_in_use import FilesInUse
@@ -42,23 +49,10 @@ from worker.events import Listen
 from worker.items import UserText
 from worker.limits import Spent
 from worker.loop import Setup, run_turn
-from worker.sending import Sending
 
 
 class NothingToDo(Exception):
     """A run without a prompt, on a session whose last turn is finished."""
-
-
-class Stopped(Exception):
-    """A compaction was stopped by hand; *why* says how.
-
-    *failed* is its end in the log, None where it had not begun.
-    """
-
-    def __init__(self, why: Stop, failed: CompactionFailed | None = None) -> None:
-        super().__init__(why)
-        self.why: Stop = why
-        self.failed = failed
 
 
 class Bounds(Struct, frozen=True):
@@ -77,16 +71,6 @@ class Switched(Struct, frozen=True):
     setup: Setup
     watch: ContextWatch
     before: ContextWatch
-
-
-class Wish:
-    """A compaction that somebody asked for while a run was under way."""
-
-    def __init__(self, instructions: str, mode: Mode | None) -> None:
-        self.instructions = instructions
-        self.mode: Mode | None = mode
-        self.outcome = Promise[Outcome]()
-        self.is_begun = False
 
 
 class Pod:
@@ -119,8 +103,7 @@ class Pod:
         self._scope: trio.CancelScope | None = None
         self._stop: Stop | None = None
         self._is_running = False
-        self._sending = Sending()
-        self._wish: Wish | None = None
+        self._halts = Halts()
         self._returned: tuple[str, ...] = ()
         self._owed: tuple[RunEnd, ...] = ()
         """Ends of runs that the log did not take; the next run writes them first."""
@@ -170,7 +153,7 @@ class Pod:
         so is a compaction.
         """
         if self._is_running:
-            self._sending.break_off()
+            self._halts.sending.break_off()
 
     def interrupt(self) -> None:
         """Give up what is under way, and the input that waits: it is handed back.
@@ -222,9 +205,9 @@ class Pod:
             if follow_ups is None:
                 follow_ups = self._due(prompt)
             end = await self._run(prompt, follow_ups, is_continuation, begun)
-            if self._wish is not None and end.outcome != "cancelled":
-                with trio.CancelScope() as self._scope:
-                    await self._fulfil(self._wish, Spent())
+            if end.outcome != "cancelled":
+                with self._stoppable():
+                    await self._halts.compact(self.watch, Spent())
             return end
 
     @contextmanager
@@ -237,14 +220,17 @@ class Pod:
             yield
         finally:
             # What came too late to stop this run is not meant for the next one.
-            why = self._stop or "cancelled"
+            self._halts.clear(self._stop or "cancelled", self.watch.failed)
             self._is_running, self._scope, self._stop = False, None, None
-            self._sending.allow()
             self._returned = ()
-            if (wish := self._wish) is not None:
-                failed = self.watch.failed if wish.is_begun else None
-                wish.outcome.fail(Stopped(why, failed))
-                self._wish = None
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """End what is done in here on stop(); quietly."""
+        with trio.CancelScope() as self._scope:
+            if self._stop not in (None, "paused"):
+                self._scope.cancel()
+            yield
 
     async def _run(
         self,
@@ -299,7 +285,13 @@ class Pod:
             if verdict.reason == "interrupted":
                 back = unanswered(self.session.recent_entries())
                 verdict = verdict if back is None else ROLLED_BACK
-            end = self._end(journal, run, spent, verdict, seconds, text, back)
+            end = structs.replace(
+                run_end(run, journal, spent, verdict),
+                interrupted=verdict.interrupted and is_open(self.session),
+                text=text,
+                seconds=round(seconds, 3),
+                returned=(*(back.texts if back else ()), *self._returned),
+            )
             with trio.CancelScope(shield=True):
                 end, owed = await close(
                     self.session, start, end, listen=self._listen, back=back
@@ -357,15 +349,14 @@ class Pod:
                 listen=self._listen,
                 occupancy=self.watch.occupancy,
                 gate=partial(self._gate, requests),
-                sending=self._sending,
+                sending=self._halts.sending,
             )
             reason: Reason = "mid_turn"
             verdict: Verdict | None = None
             match ending:
-                case Held() if not self._sending.is_off:
+                case Held() if not self._halts.is_pause:
                     reason = "manual"
-                    if self._wish is not None:
-                        await self._fulfil(self._wish, spent)
+                    await self._halts.compact(self.watch, spent)
                 case Yielded(tokens):
                     verdict = await self.watch.make_room(tokens, spent)
                 case Failed(failure) if failure.kind == "overflow":
@@ -382,22 +373,9 @@ class Pod:
 
     async def _gate(self, requests: RequestsInRun) -> Yielded | Held | Blocked | None:
         """Halt a turn before a request, for what somebody asked for or for its size."""
-        if self._sending.is_off or self._wish is not None:
+        if self._halts.is_wanted:
             return Held()
         return await requests.gate()
-
-    async def _fulfil(self, wish: Wish, spent: Spent) -> None:
-        """Compact as *wish* wants. Stopped meanwhile, the wish is told so later."""
-        wish.is_begun = True
-        try:
-            outcome = await self.watch.by_hand(
-                spent, instructions=wish.instructions, mode=wish.mode
-            )
-        except LogFailed as error:
-            wish.outcome.fail(error)
-            raise
-        self._wish = None
-        wish.outcome.keep(outcome)
 
     async def compact(
         self, *, instructions: str = "", mode: Mode | None = None
@@ -418,9 +396,7 @@ class Pod:
         if self._is_running:
             return await self.wish(instructions=instructions, mode=mode).wait()
         with self._alone("a Pod does one thing at a time"):
-            with trio.CancelScope() as self._scope:
-                if self._stop is not None:
-                    self._scope.cancel()
+            with self._stoppable():
                 return await self.watch.by_hand(
                     Spent(), instructions=instructions, mode=mode
                 )
@@ -432,12 +408,7 @@ class Pod:
         Raises Busy.
         """
         self.watch.maintenance.refuse()
-        if self._wish is not None:
-            raise Busy(
-                "a compaction is asked for already; it comes before the next request"
-            )
-        self._wish = Wish(instructions, mode)
-        return self._wish.outcome
+        return self._halts.ask(instructions, mode)
 
     async def after_run(self) -> Outcome | None:
         """Compact what the run before left above the early limit.
@@ -446,7 +417,7 @@ class Pod:
         that stays: in one that does not, the next run does it. Raises LogFailed.
         """
         with self._alone("a Pod compacts behind its runs"):
-            with trio.CancelScope() as self._scope:
+            with self._stoppable():
                 return await self.watch.after_run(Spent())
             return None
 
@@ -460,7 +431,7 @@ class Pod:
         Raises Stopped after stop(), RuntimeError during a run, LogFailed.
         """
         with self._alone("a Pod changes its model between its runs"):
-            with trio.CancelScope() as self._scope:
+            with self._stoppable():
                 outcome = await to.before.before_switch(Spent())
                 if isinstance(outcome, NotMade):
                     return outcome
@@ -481,44 +452,10 @@ class Pod:
         A run that needs one ends as it does where one fails. Returns whether
         there was any.
         """
-        if self.watch.abort():
-            return True
-        if self._wish is None:
-            return False
-        self._wish.outcome.keep(Skipped("aborted", ABORTED))
-        self._wish = None
-        return True
+        return self.watch.abort() or self._halts.take_back()
 
     async def plan(
         self, *, instructions: str = "", mode: Mode | None = None
     ) -> Plan | NoCut | Refused:
         """Return how compact would begin. No model is asked, nothing is written."""
         return await self.watch.plan(instructions=instructions, mode=mode)
-
-    def _end(
-        self,
-        journal: Journal,
-        run: str,
-        spent: Spent,
-        verdict: Verdict,
-        seconds: float,
-        text: str,
-        back: Unanswered | None,
-    ) -> RunEnd:
-        return RunEnd(
-            run=run,
-            outcome=verdict.outcome,
-            reason=verdict.reason,
-            exit_code=verdict.exit,
-            interrupted=verdict.interrupted and is_open(self.session),
-            message=verdict.message,
-            text=text,
-            requests=spent.requests,
-            tool_calls=journal.tool_calls,
-            tool_errors=journal.tool_errors,
-            usage=spent.usage,
-            cost_usd=None if spent.cost is None else float(spent.cost),
-            seconds=round(seconds, 3),
-            returned=(*(back.texts if back else ()), *self._returned),
-            permission_denials=tuple(journal.denials),
-        )

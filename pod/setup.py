@@ -38,12 +38,14 @@ from pod.path_text import path_text
 from pod.permissions.permit import Approver, Permissions, for_compact_worker
 from pod.permissions.rulebook import rulebook_of
 from pod.pod import Bounds, Pod
+from pod.sandbox import find_sandbox, open_box
 from pod.session import Session
 from pod.store import Store
 from pod.version import VERSION
 from prompts import load
 from tools.base import Tool
 from tools.files_in_use import FilesInUse
+from tools.sandbox.probe import Report
 from tools.scope import Scope
 from tools.spill import SpillFolder
 from tools.text import clean
@@ -76,6 +78,17 @@ class Parts(Struct, frozen=True):
     store: Store
     system: str
     open_client: OpenClient
+    sandbox: Report | None = None
+    """What holds commands here; None where nothing is to run any."""
+
+    @property
+    def runs_commands(self) -> bool:
+        return self.sandbox is not None
+
+    @property
+    def tier(self) -> str:
+        """What sessions and listeners are told of the sandbox."""
+        return "none" if self.sandbox is None else self.sandbox.tier or "none"
 
     @property
     def manifest(self) -> Manifest:
@@ -100,8 +113,11 @@ class Parts(Struct, frozen=True):
         *approver* is asked about calls that somebody has to allow; without one
         they are denied. Raises SetupError for a tool that cannot be had.
         """
-        with open_scope(self.loaded, self.cwd, session.files) as scope:
-            tools = open_tools(self.loaded, self.cwd, scope, tools)
+        with (
+            open_scope(self.loaded, self.cwd, session.files) as scope,
+            open_box(self.manifest, scope, self.sandbox) as box,
+        ):
+            tools = open_tools(self.loaded, self.cwd, scope, tools, box=box)
             hooks = open_hooks(self.loaded, self.cwd)
             async with self.open_client() as client:
                 collector.resume()
@@ -231,12 +247,19 @@ def _overhead_bytes(setup: Setup) -> int:
     return len(setup.system.encode()) + sum(map(tool_bytes, setup.specs))
 
 
-def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -> Parts:
+def assemble(
+    loaded: Loaded,
+    cwd: Path,
+    open_client: OpenClient | None = None,
+    *,
+    commands: bool = True,
+) -> Parts:
     """Check *loaded* against the world and put together what it stands for.
 
     *open_client* takes the place of the manifest's provider (the demo's, a
-    test's). Raises ManifestError for what does not go together, SetupError
-    (exit 5) for a missing key.
+    test's). Without *commands* bash is there but runs none. Raises
+    ManifestError for what does not go together, SetupError for a missing key
+    (exit 5), and where no sandbox works here that the manifest allows.
     """
     manifest = loaded.manifest
     model = model_of(manifest)
@@ -250,6 +273,7 @@ def assemble(loaded: Loaded, cwd: Path, open_client: OpenClient | None = None) -
         store=store,
         system=system,
         open_client=open_client or _client_of(manifest),
+        sandbox=find_sandbox(loaded, cwd) if commands else None,
     )
 
 
@@ -444,5 +468,5 @@ def init_event(parts: Parts, session: Session, setup: Setup) -> Init:
         cwd=path_text(parts.cwd),
         log=None if session.path is None else path_text(session.path),
         resumed=len(session.tree) > 0,
-        sandbox=session.header.sandbox,
+        sandbox=parts.tier,
     )

@@ -30,6 +30,7 @@ from pod.entries import (
     Prune,
     RunEnd,
     RunStart,
+    SandboxChange,
     SessionInfo,
     ToolStart,
     TurnAbandoned,
@@ -124,6 +125,7 @@ class View:
                 | HandedBack()
                 | ModelChange()
                 | PromptChange()
+                | SandboxChange()
                 | SessionInfo()
                 | Label()
                 | Leaf()

@@ -106,6 +106,7 @@ PURE = {
         "manifest_errors",
         "places",
         "permissions/commands",
+        "permissions/doubts",
         "permissions/rulebook",
         "permissions/rules",
         "permissions/subjects",

@@ -1,7 +1,6 @@
 """The bash tool: one command line in a shell of its own, and what came of it."""
 
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +13,9 @@ from msgspec import Meta, Struct
 from tools.arguments import parse, schema_of
 from tools.base import Call, ToolError, ToolOutput
 from tools.capture import Capture
-from tools.process import Exit, run
+from tools.launch import Launcher
+from tools.process import UNCONFINED, Exit, SandboxFailed, run
+from tools.programs import find_program
 from tools.terminal import displayed
 from tools.text import clean, decode, one_line
 
@@ -101,7 +102,8 @@ class Bash:
     """Runs commands in *cwd*, each within a time limit in seconds.
 
     A command sees *environment* and nothing else of ours (command_environment()
-    where none is given).
+    where none is given). *launcher* holds it to what it may do, and *told* is
+    what the model is told of that.
     """
 
     name = "bash"
@@ -113,16 +115,21 @@ class Bash:
         cwd: Path,
         default_timeout: float = 120.0,
         environment: Mapping[str, str] | None = None,
+        *,
+        launcher: Launcher = UNCONFINED,
+        told: str = "",
     ) -> None:
         self._cwd = cwd
         self._default_timeout = default_timeout
+        self._launcher = launcher
         self._environment = dict(
             command_environment() if environment is None else environment
         )
         text = Path(__file__).with_name("bash.md").read_text(encoding="utf-8")
-        self.description = text.strip().format(
+        description = text.strip().format(
             cwd=cwd, timeout=f"{default_timeout:g} seconds"
         )
+        self.description = f"{description}\n- {told}" if told else description
 
     async def run(self, arguments: bytes, call: Call) -> ToolOutput:
         asked = parse(Arguments, arguments)
@@ -140,8 +147,17 @@ class Bash:
         try:
             with trio.move_on_after(limit):
                 exit_ = await run(
-                    argv, cwd=self._cwd, env=self._environment, receive=receive
+                    argv,
+                    cwd=self._cwd,
+                    env=self._environment,
+                    receive=receive,
+                    launcher=self._launcher,
                 )
+        except SandboxFailed as error:
+            said = " ".join(decode(capture.ends()[0]).split()) or str(error)
+            raise ToolError(
+                f"the command was not run, its sandbox could not be set up: {said}"
+            ) from error
         except OSError as error:
             raise ToolError(self._explain(error)) from error
         finally:
@@ -156,7 +172,7 @@ class Bash:
 
     def _bash(self) -> str:
         path = self._environment.get("PATH", os.defpath)
-        found = shutil.which("bash", path=path)
+        found = find_program("bash", outside=(str(self._cwd),), path=path)
         if found is None:
             raise ToolError(
                 f"there is no bash on this machine (looked in {path}): no command can "
@@ -282,15 +298,17 @@ def _line_start(tail: bytes) -> int:
 def _left(exit_: Exit | None) -> list[str]:
     if exit_ is None:
         return ["[everything the command had started was ended]"]
+    notes = [f"[{one_line(note)}]" for note in exit_.notes]
     if not exit_.left:
-        return []
+        return notes
     names = [
         f"{one_line(name)} ({number})" if number > 1 else one_line(name)
         for name, number in Counter(exit_.left).most_common(10)
     ]
     count = len(exit_.left)
     processes = "1 process" if count == 1 else f"{count} processes"
-    return [f"[{processes} left in the background ended too: {', '.join(names)}]"]
+    ended = f"[{processes} left in the background ended too: {', '.join(names)}]"
+    return [ended, *notes]
 
 
 def _shortened(command: str) -> str:

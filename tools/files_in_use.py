@@ -24,6 +24,10 @@ class FilesInUse:
         for path in list(self._paths)[: -self._most]:
             del self._paths[path]
 
+    def become(self, other: "FilesInUse") -> None:
+        """Forget all, and know what *other* knows."""
+        self._paths = dict(other._paths)
+
     def first(self, count: int) -> tuple[str, ...]:
         """Return the *count* most recently used, newest first."""
         return tuple(reversed(self._paths))[: max(count, 0)]

@@ -123,7 +123,7 @@ async def _means(
         elif isinstance(event, Retry) and not asked.quiet:
             say(f"pod: {event.kind}: {event.message}; again in {event.wait:.1f} s")
 
-    parts = assemble(loaded, cwd, open_client)
+    parts = assemble(loaded, cwd, open_client, commands=False)
     async with parts.opened(session) as opened:
         summarizer = open_summarizer(
             parts.manifest,

@@ -84,7 +84,7 @@ async def compact_loaded(
     """Open the session, compact, and close; *open_client* in place of the manifest's."""
     if is_dry:  # nobody is asked: no key is needed, either
         open_client = partial(ScriptedClient, Script([]), model_of(loaded.manifest))
-    parts = assemble(loaded, cwd, open_client)
+    parts = assemble(loaded, cwd, open_client, commands=False)
     choice = Choice(
         resume=options.resume,
         refresh_prompt=options.refresh_prompt,

@@ -117,7 +117,15 @@ def _settings(folder: Path, report: Place, *, http: bool) -> tuple[str, ...]:
         f"limits.max_requests={MOST_REQUESTS}",
         'permissions.read_roots=["."]',
         f"permissions.write_roots=[{quoted(root)}]",
+        *_without_sandbox(),
     )
+
+
+def _without_sandbox() -> tuple[str, ...]:
+    """Return what a demo needs where no sandbox works: its commands are our own."""
+    from tools.sandbox.probe import probe
+
+    return () if probe().tier else ('sandbox.mode="off"',)
 
 
 def _takes_sessions(folder: Path) -> bool:

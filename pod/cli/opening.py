@@ -12,7 +12,15 @@ from pod.branches import destination, find_entry
 from pod.cli.failing import UsageError
 from pod.clock import now
 from pod.context import state
-from pod.entries import FORMAT, AnyEntry, Header, Leaf, ModelChange, PromptChange
+from pod.entries import (
+    FORMAT,
+    AnyEntry,
+    Header,
+    Leaf,
+    ModelChange,
+    PromptChange,
+    SandboxChange,
+)
 from pod.errors import EntryNotFound, SessionDamaged
 from pod.log import read_log
 from pod.path_text import path_text
@@ -105,6 +113,7 @@ def _opened(choice: Choice, parts: Parts, source: Path | None) -> Session:
         cwd=path_text(parts.cwd),
         system=parts.system,
         pod=parts.manifest.pod.name,
+        sandbox=parts.tier,
     )
     if choice.ephemeral:
         return Session.ephemeral(header)
@@ -165,12 +174,14 @@ def _refuse_other_folder(
 def settle(
     session: Session, parts: Parts, choice: Choice, warn: Callable[[str], None]
 ) -> None:
-    """Settle with which prompt and which model an old session goes on.
+    """Settle with which prompt, model and sandbox an old session goes on.
 
     Raises UsageError where it works in another folder.
     """
     _settle_prompt(session, parts, choice, warn)
     _settle_model(session, parts)
+    if parts.runs_commands:
+        _settle_sandbox(session, parts, warn)
 
 
 def _settle_prompt(
@@ -188,6 +199,15 @@ def _settle_prompt(
         "the session keeps the system prompt it began with, though the manifest's"
         " is another now; --refresh-prompt takes the new one"
     )
+
+
+def _settle_sandbox(
+    session: Session, parts: Parts, warn: Callable[[str], None]
+) -> None:
+    before = session.state.sandbox
+    if before != parts.tier:
+        session.append(SandboxChange(tier=parts.tier, previous=before))
+        warn(f"bash runs in another sandbox than before: {parts.tier}, not {before}")
 
 
 def _settle_model(session: Session, parts: Parts) -> None:

@@ -215,11 +215,15 @@ def _denied(end: RunEnd) -> str:
 
 def _progress(event: CompactProgress) -> str:
     written = ", the summary is written" if event.has_summary else ""
+    marks = ""
+    if event.auto_read_budget:  # only a compact worker marks
+        marks = (
+            f", marks {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
+            f" {event.references} references"
+        )
     return (
         f"compacting: {counted(event.requests, 'request')},"
-        f" {event.worker_input_tokens:,} tokens of input, marks"
-        f" {event.auto_read_tokens:,} of {event.auto_read_budget:,} tokens,"
-        f" {event.references} references{written}"
+        f" {event.worker_input_tokens:,} tokens of input{marks}{written}"
     )
 
 

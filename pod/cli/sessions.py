@@ -24,6 +24,7 @@ from pod.entries import (
     PromptChange,
     RunEnd,
     RunStart,
+    SandboxChange,
     SessionInfo,
     ToolStart,
     TurnAbandoned,
@@ -245,6 +246,8 @@ def entry_line(entry: AnyEntry) -> str:
             return ""
         case ModelChange():
             return f"model: {entry.previous} to {entry.model}"
+        case SandboxChange():
+            return f"sandbox: {entry.previous} to {entry.tier}"
         case PromptChange():
             return f"system prompt changed: {short_line(entry.system, WIDTH)}"
         case SessionInfo():

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -206,7 +207,7 @@ class Attempt:
             low_water=self._low_water,
             kept_data=self._kept_data,
             tokens_after=self._tokens_after,
-            progress=self._progress,
+            progress=partial(self._progress, mode),
         )
         match mode:
             case "worker":
@@ -230,14 +231,15 @@ class Attempt:
             )
         return self._brief
 
-    def _progress(self, progress: Progress) -> None:
+    def _progress(self, mode: Mode, progress: Progress) -> None:
+        marks = self._settings.worker.auto_read if mode == "worker" else 0
         self._of.tell(
             CompactProgress(
                 compaction_id=self._id,
                 requests=progress.requests,
                 worker_input_tokens=progress.input_tokens,
                 auto_read_tokens=progress.auto_read_tokens,
-                auto_read_budget=self._settings.worker.auto_read,
+                auto_read_budget=marks,
                 references=progress.references,
                 has_summary=progress.has_summary,
             )

@@ -74,7 +74,7 @@ class Rulebook(Struct, frozen=True):
         return [
             rule.pattern
             for rule in self.rules
-            if rule.action == "allow" and _is_of(rule, tool)
+            if rule.action == "allow" and is_of(rule, tool)
         ]
 
     @property
@@ -84,7 +84,7 @@ class Rulebook(Struct, frozen=True):
 
     def looks_at(self, tool: str) -> bool:
         """Whether a pattern is matched with the subject of *tool*'s calls."""
-        return any(rule.pattern != "*" and _is_of(rule, tool) for rule in self.rules)
+        return any(rule.pattern != "*" and is_of(rule, tool) for rule in self.rules)
 
 
 class Judgement(Struct, frozen=True):
@@ -123,12 +123,13 @@ _STRICTNESS: Sequence[Action] = ("allow", "ask", "deny", "stop")
 
 def _first(rulebook: Rulebook, tool: str, subject: Subject, part: str) -> Judgement:
     for rule in rulebook.rules:
-        if _is_of(rule, tool) and _matches(rule, subject, part):
+        if is_of(rule, tool) and _matches(rule, subject, part):
             return Judgement(rule.action, rule, part)
     return Judgement(rulebook.default, None, part)
 
 
-def _is_of(rule: Rule, tool: str) -> bool:
+def is_of(rule: Rule, tool: str) -> bool:
+    """Whether *rule* is about calls of *tool*."""
     wanted = rule.tool.lower()
     return wildcard(ALIASES.get(wanted, wanted), tool.lower()) or wildcard(
         wanted, tool.lower()

@@ -41,6 +41,7 @@ from pod.manifest_errors import ManifestError
 from pod.protocol import messages, reading
 from pod.tree import Tree
 from tests.fuzz.engine import Target
+from tests.fuzz.importing import importers
 from tools import arguments, bash, edit_file, glob, grep, read_file, write_file
 from tools.base import ToolError
 from worker import blocks, sse, stream
@@ -388,4 +389,5 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "stream": event_stream,
     "arguments": tool_arguments,
     "protocol": protocol,
+    "import": importers,
 }

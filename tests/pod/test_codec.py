@@ -148,6 +148,7 @@ def test_every_field_that_refers_is_listed() -> None:
         *("system", "kind", "compaction_id", "summary", "short_summary"),
         *("preserve_data", "opened_at", "fingerprint"),
         "attempts",
+        "tier",
         "tool",
         "rule",
         *("texts", "returned"),

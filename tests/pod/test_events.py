@@ -28,6 +28,7 @@ from pod.entries import (
     Reference,
     RunEnd,
     RunStart,
+    SandboxChange,
     ToolStart,
     UsageEntry,
 )
@@ -229,6 +230,10 @@ GOLDEN_DURABLE: list[tuple[Known, str]] = [
     (
         ModelChange(model="n", previous="m"),
         f'"model_change"{IDS},"model":"n","previous":"m"}}',
+    ),
+    (
+        SandboxChange(tier="landlock", previous="bwrap"),
+        f'"sandbox_change"{IDS},"tier":"landlock","previous":"bwrap"}}',
     ),
     (
         PromptChange(system="new"),

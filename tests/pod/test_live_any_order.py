@@ -2,20 +2,26 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Literal, get_args
 
+import pytest
 import trio
 from hypothesis import example, given, settings, strategies as st
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pod.between_runs import Doors
+from pod.branch_summary.summary import Summarized
+from pod.compaction.opening import open_watch
 from pod.context import context
 from pod.entries import (
     AnyEntry,
     DeliveredEntry,
+    FileDetails,
     HandedBack,
     Header,
     InputEntry,
@@ -23,15 +29,21 @@ from pod.entries import (
     RunEnd,
     RunStart,
 )
-from pod.errors import Refused
+from pod.errors import Refused, SetupError
 from pod.live import LivePod
 from pod.log import read_log
+from pod.manifest import Manifest
+from pod.pod import Switched
 from pod.session import Session
 from prompts import load
-from tests.pod.compaction.pods import FillingPod, answering, unpaired
+from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, answering, unpaired
 from tests.pod.lives import reaching
+from tests.worker.compact import policies
 from worker.history import faults
 from worker.items import UserText
+from worker.policy import Route
+from worker.scripted import ScriptedClient
+from worker.usage import Usage
 
 What = Literal[
     "prompt",
@@ -78,6 +90,33 @@ def create(path: Path, header: Header) -> Session:
     return Session.create(path, header, durability="flush")
 
 
+MODELS = {"m": MODEL, "small": replace(MODEL, id="small", window=30_000)}
+
+
+class Slow:
+    """Summarises a branch, a checkpoint an entry."""
+
+    async def summarize(
+        self,
+        entries: Sequence[AnyEntry],
+        *,
+        instructions: str = "",
+        replace_instructions: bool = False,
+    ) -> Summarized:
+        for _ in entries:
+            await trio.lowlevel.checkpoint()
+        return Summarized(
+            text="What was done there.",
+            details=FileDetails(),
+            model="m",
+            summarised=len(entries),
+            left_out=0,
+            usage=Usage(),
+            cost=Decimal(0),
+            seconds=0.0,
+        )
+
+
 class Driving:
     """Asks one Pod for things, and keeps the texts that were taken in."""
 
@@ -113,21 +152,47 @@ class Driving:
             case "navigate":
                 path = self.one.session.tree.path_ids(self.one.session.leaf)
                 target = [None, *path][-(step.number * 7) % (len(path) + 1)]
-                return partial(live.navigate, target)
+                return partial(live.navigate, target, summarize=bool(step.number % 2))
             case "fork":
                 return live.fork
             case "set_model":
-                return partial(live.set_model, "nobody knows it")
+                return partial(live.set_model, ["m", "small", "none"][step.number % 3])
+
+    def _doors(self) -> Doors:
+        def fork(log: Path, entry: str | None) -> str:
+            return f"{len(read_log(log).entries)} entries"
+
+        return Doors(switch=self._switch, fork=fork, summarizer=Slow)
+
+    def _switch(self, name: str) -> Switched:
+        if name not in MODELS:
+            raise SetupError(f"there is no model {name}")
+        one, old = self.one, self.one.pod.setup
+        policy = Route({policies.TOOL: policies.lazy()}, answering())
+        client = ScriptedClient(policy, MODELS[name])
+        setup = replace(old, client=client, model=MODELS[name])
+        watching = partial(
+            open_watch,
+            Manifest(compaction=TABLE),
+            one.session,
+            setup,
+            scope=one.scope,
+            files=one.files,
+            tell=one.heard,
+            maintenance=one.pod.watch.maintenance,
+        )
+        return Switched(
+            setup=setup,
+            watch=watching(worker_model=setup.model),
+            before=watching(worker_model=old.model, asked=old),
+        )
 
     async def drive(self, todo: Sequence[Step], *, is_cut_off: bool) -> None:
         """Ask for all of *todo*; wait for the end, or cut everything off."""
         one = self.one
 
-        def fork(log: Path, entry: str | None) -> str:
-            return f"{len(read_log(log).entries)} entries"
-
         async with trio.open_nursery() as serving:
-            live = LivePod(one.pod, listen=one.heard, doors=Doors(fork=fork))
+            live = LivePod(one.pod, listen=one.heard, doors=self._doors())
             await serving.start(live.serve)
             async with trio.open_nursery() as nursery:
                 for step in todo:
@@ -277,3 +342,60 @@ def test_cut_off_anywhere_the_next_process_goes_on_and_the_promises_hold(
 
         reloaded(path, second.one)
         check(path)
+
+
+@pytest.mark.parametrize("first", get_args(What))
+def test_any_two_requests_at_once_in_the_middle_of_a_run_keep_the_promises(
+    first: What, tmp_path: Path
+) -> None:
+    """While a run asks, calls tools and is compacted; a few checkpoints apart."""
+    for number, second in enumerate(get_args(What)):
+        path = tmp_path / f"{second}.jsonl"
+        driving = Driving(path, first=0)
+        todo = [
+            Step(0, "prompt", 6),
+            Step(40 + 97 * number % 400, first, number),
+            Step(number % 4, second, number + 1),
+        ]
+
+        trio.run(partial(driving.drive, todo, is_cut_off=False))
+
+        reloaded(path, driving.one)
+        check(path)
+
+
+def test_a_log_of_it_that_ends_after_any_line_opens_with_the_same_promises(
+    tmp_path: Path,
+) -> None:
+    """Rolled back, paused, resumed, moved, steered; the process dies at each write."""
+    path = tmp_path / "s.jsonl"
+    one = Driving(path, first=0)
+    todo = [
+        Step(0, "prompt", 1),
+        Step(300, "prompt", 2),
+        Step(6, "interrupt", 0),  # before an answer
+        Step(30, "prompt", 3),
+        Step(60, "pause", 0),
+        Step(30, "compact", 0),
+        Step(200, "resume", 0),
+        Step(10, "follow_up", 1),
+        Step(2, "interrupt", 0),  # in the middle
+        Step(30, "navigate", 2),
+        Step(30, "prompt", 0),
+    ]
+    trio.run(partial(one.drive, todo, is_cut_off=False))
+    one.one.close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    kinds = {type(entry) for entry in read_log(path).entries}
+    assert {HandedBack, DeliveredEntry, RunEnd} <= kinds
+
+    for kept in range(1, len(lines) + 1):
+        cut = tmp_path / f"{kept}.jsonl"
+        cut.write_bytes(b"".join(lines[:kept]))
+        with Session.open(cut, durability="flush") as session:
+            assert faults(session.items) == []
+            assert session.problems == []
+        entries = list(read_log(cut).entries)
+        assert unpaired(entries) == []
+        check_runs(entries)
+        cut.unlink()

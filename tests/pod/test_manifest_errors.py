@@ -36,7 +36,7 @@ def test_every_problem_is_reported_at_once() -> None:
         ),
         Problem(
             ("colour",),
-            "colour: unknown key, and outside of any table; tables are [pod], [model], [prompt], [limits], [retry], [cache], [tools], [permissions], [session], [compaction], [branch_summary], [prune], [[hooks]], [[listeners]]",
+            "colour: unknown key, and outside of any table; tables are [pod], [model], [prompt], [limits], [retry], [cache], [tools], [permissions], [sandbox], [session], [compaction], [branch_summary], [prune], [[hooks]], [[listeners]]",
         ),
         Problem(("modle",), "[modle]: unknown table; did you mean [model]?"),
         Problem(

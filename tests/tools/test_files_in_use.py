@@ -17,6 +17,15 @@ def test_the_newest_is_first() -> None:
     assert files.first(0) == ()
 
 
+def test_it_can_be_told_to_know_what_another_does() -> None:
+    files, other = FilesInUse(["/a"]), FilesInUse(["/b"])
+
+    files.become(other)
+    other.touch(["/c"])
+
+    assert files.first(9) == ("/b",)
+
+
 def test_the_oldest_are_forgotten() -> None:
     files = FilesInUse([f"/{number}" for number in range(60)])
 

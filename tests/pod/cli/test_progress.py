@@ -306,3 +306,18 @@ def test_the_last_line_says_what_it_took(cost: float | None, said: str) -> None:
         "finished after 1.2 s: 2 requests, 3 tool calls (1 error), 1,234 tokens,"
         f" {said}, session 20261130-050000-aaaa\n"
     )
+
+
+def test_who_cannot_mark_files_is_shown_without_marks() -> None:
+    event = CompactProgress(
+        compaction_id="a",
+        requests=2,
+        worker_input_tokens=6_000,
+        auto_read_tokens=0,
+        auto_read_budget=0,
+        references=0,
+        has_summary=True,
+    )
+
+    seen = CODES.sub("", shown(event, terminal=True))
+    assert "compacting: 2 requests, 6,000 tokens of input, the summ" in seen

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 
+import msgspec
+import pytest
 import trio
 from msgspec.structs import replace
 
 from pod.compaction.framing import summary_text, with_files, without_files
-from pod.compaction.job import Done, Failed
+from pod.compaction.job import Done, Failed, Skipped
 from pod.compaction.plan import Plan
 from pod.context import context
-from pod.entries import Compaction, FileDetails
+from pod.entries import Compaction, FileDetails, ItemEntry
 from pod.events import CompactProgress
 from pod.manifest import CompactionTable
 from pod.session import Session
+from tests.makers import call, result, user
 from tests.pod.compaction.pods import (
     MODEL,
     TABLE,
@@ -26,8 +29,8 @@ from tests.worker.compact import policies, summarisers
 from tests.worker.compact.summarisers import between, call_of
 from worker.anthropic_client import AnthropicClient
 from worker.api import Request
-from worker.client import Client, Delta, Failure, Response
-from worker.items import SystemText, UserText
+from worker.client import Client, Delta, Failure, Response, TextDelta
+from worker.items import Item, SystemText, UserText
 from worker.loopback.server import serve
 from worker.policy import Decide, FailingWhen, say
 from worker.retry import RetryPolicy
@@ -159,6 +162,44 @@ async def test_a_title_that_fails_takes_nothing_else_along(make: Make) -> None:
     await pod.pod.run("Fetch everything.")
 
     assert [(c.mode, c.short_summary) for c in pod.compactions] == [("summarize", "")]
+
+
+async def test_a_title_that_takes_too_long_takes_nothing_else_along(
+    make: Make,
+) -> None:
+    class NoTitle:
+        def __init__(self, client: Client) -> None:
+            self._client = client
+
+        async def ask(
+            self, request: Request, on_delta: Callable[[Delta], None]
+        ) -> Response:
+            if call_of(request) == "short":
+                await trio.sleep_forever()
+            return await self._client.ask(request, on_delta)
+
+        async def count_tokens(self, request: Request) -> int:
+            return await self._client.count_tokens(request)
+
+    table = replace(SUMMARIZE, short_summary=True, summarize_timeout=0.5)
+    pod = make(calls=8, table=table, summariser=summarisers.careful(), wrap=NoTitle)
+
+    await pod.pod.run("Fetch everything.")
+
+    assert [(c.mode, c.short_summary) for c in pod.compactions] == [("summarize", "")]
+
+
+@pytest.mark.parametrize("table", [SUMMARIZE, TABLE])
+async def test_nobody_hears_a_summariser_as_if_the_pod_spoke(
+    table: CompactionTable, make: Make
+) -> None:
+    pod, _ = asking(make, calls=8, table=table)
+
+    await pod.pod.run("Fetch everything.")
+
+    said = "".join(delta.text for delta in pod.heard.of(TextDelta))
+    assert len(pod.compactions) == 1
+    assert said == "All 8 are fetched."
 
 
 async def test_made_up_quotations_are_struck_out(make: Make) -> None:
@@ -352,6 +393,19 @@ async def test_a_remote_endpoint_that_hangs_has_a_deadline(make: Make) -> None:
     )
 
 
+async def test_an_address_that_is_none_is_a_failure_and_no_crash(make: Make) -> None:
+    pod = make(calls=8, table=remote("http://[::1"))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    assert (
+        pod.compactions[0]
+        .receipt.attempts[0]
+        .startswith("remote: api: remote_endpoint is no web address: ")
+    )
+
+
 async def test_remote_without_an_endpoint_is_a_failure_that_says_so(
     make: Make,
 ) -> None:
@@ -441,3 +495,79 @@ async def test_over_real_http_a_429_is_waited_for_and_the_parts_are_joined(
     assert "**Turn Context (split turn):**" in entry.summary
     asked = [r.request for r in server.requests if r.request and not r.request.tools]
     assert len(asked) >= 4
+
+
+def touching(number: int, name: str, path: str) -> list[Item]:
+    """Return a call that touches a file, and its result of 1,500 tokens."""
+    id = f"toolu_f{number}"
+    arguments = msgspec.json.encode({"path": path}).decode()
+    return [
+        call(id, name=name, arguments=arguments),
+        result(id, "word " * 1_200),
+    ]
+
+
+async def test_file_lists_are_added_up_and_taken_off_before_the_next_summary(
+    make: Make,
+) -> None:
+    def put(pod: FillingPod, *items: Item) -> None:
+        pod.session.append(*(ItemEntry(item=item) for item in items))
+
+    pod, asked = asking(make, table=OFF)
+    put(pod, user("Look."), *touching(1, "read_file", "/w/a.py"))
+    put(
+        pod, *touching(2, "read_file", "/w/b<.py"), *touching(3, "edit_file", "/w/c.py")
+    )
+    for number in range(4, 8):
+        put(pod, *touching(number, "bash", "/w/none"))
+    first = await pod.pod.compact()
+    put(pod, *touching(8, "edit_file", "/w/a.py"), *touching(9, "read_file", "/w/d.py"))
+    for number in range(10, 14):
+        put(pod, *touching(number, "bash", "/w/none"))
+    second = await pod.pod.compact()
+
+    assert isinstance(first, Done)
+    assert isinstance(second, Done)
+    assert first.entry.summary.endswith(
+        "\n\n<read-files>\n/w/a.py\n/w/b<.py\n</read-files>\n"
+        "<modified-files>\n/w/c.py\n</modified-files>"
+    )
+    assert second.entry.summary.endswith(
+        "\n\n<read-files>\n/w/b<.py\n/w/d.py\n</read-files>\n"
+        "<modified-files>\n/w/c.py\n/w/a.py\n</modified-files>"
+    )
+    before = between(asked[-1], "previous-summary")
+    assert before
+    assert "-files>" not in before
+    assert second.entry.summary.count("<read-files>") == 1
+
+
+async def test_compacting_again_at_once_asks_nobody(make: Make) -> None:
+    """nac#147: a summary of a summary of a summary forgets."""
+    await make(calls=8, table=OFF).pod.run("Fetch everything.")
+    pod, asked = asking(make, table=OFF)
+
+    first = await pod.pod.compact()
+    second = await pod.pod.compact()
+
+    assert isinstance(first, Done)
+    assert isinstance(second, Skipped)
+    assert second.reason == "all_kept"
+    assert len(asked) == first.entry.receipt.worker_requests
+
+
+async def test_a_failure_never_brings_an_earlier_summary_back(make: Make) -> None:
+    """omp#275: a stale summary was applied after a compaction that failed."""
+    await make(calls=8, table=OFF).pod.run("Fetch everything.")
+    pod, _ = asking(make, table=OFF)
+    await pod.pod.compact()
+    more = make(calls=16, table=OFF)
+    await more.pod.run("Eight more.")
+    items = list(more.session.items)
+
+    broken, _ = asking(make, table=OFF, summariser=summarisers.empty())
+    outcome = await broken.pod.compact(mode="summarize")
+
+    assert isinstance(outcome, Failed)
+    assert list(broken.session.items) == items
+    assert broken.compactions == []

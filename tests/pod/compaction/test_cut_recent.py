@@ -13,6 +13,7 @@ from pod.entries import (
     BranchSummary,
     CustomMessage,
     FileDetails,
+    ItemEntry,
     Known,
     ModelChange,
 )
@@ -290,3 +291,28 @@ def test_signed_reasoning_of_a_loop_that_is_cut_goes_as_a_whole() -> None:
     assert isinstance(cut, Cut)
     assert cut.index == 7
     assert cut.dropped_reasoning == ("e8",)
+
+
+@modest
+@given(
+    histories(is_hostile=False), st.lists(st.integers(1, 400), min_size=2, max_size=4)
+)
+def test_chained_compactions_lose_nothing(items: list[Item], sizes: list[int]) -> None:
+    """pi#2608: what was kept was gone after the second one."""
+    path: list[Known] = []
+    summarised: list[str] = []
+    step = max(1, len(items) // len(sizes))
+    for number, keep in enumerate(sizes):
+        end = len(items) if number == len(sizes) - 1 else (number + 1) * step
+        path = path_of(*path, *items[number * step : end])
+        cut = recent(path, keep)
+        if isinstance(cut, NoCut):
+            continue
+        shown = View(path).window().shown
+        summarised += [one.entry for one in shown[: cut.index]]
+        summarised += cut.dropped_reasoning
+        path = compacted(path, cut)
+
+    left = [one.entry for one in View(path).window().shown]
+    added = [entry.id for entry in path if isinstance(entry, ItemEntry)]
+    assert sorted([*summarised, *left]) == sorted(added)

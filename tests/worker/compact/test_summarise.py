@@ -464,6 +464,17 @@ async def test_a_small_window_lowers_what_may_be_answered() -> None:
     assert asked.requests[0].max_tokens == 2_000
 
 
+async def test_what_may_be_answered_does_not_grow_with_the_reserve() -> None:
+    """The summary grew with the window, in oh-my-pi."""
+    large = replace(MODEL, window=1_000_000, max_tokens=128_000)
+    asked = Asked(summarisers.careful(), model=large, reserve=150_000)
+
+    await asked.summariser.summary(Head(TURN))
+    await asked.summariser.short("A summary.")
+
+    assert [request.max_tokens for request in asked.requests] == [16_384, 512]
+
+
 async def test_a_hook_s_own_order_takes_the_place_of_ours() -> None:
     asked = Asked(
         Decide(lambda r: say("A haiku about ports.")),

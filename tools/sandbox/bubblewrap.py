@@ -1,0 +1,163 @@
+"""The arguments that make bubblewrap hold a command to a policy (tier T1).
+
+The command gets a file system of its own, empty but for what is put into it:
+the system, read-only; the policy's folders; a private /tmp, /run and home. See
+bwrap(1).
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from tools.sandbox.policy import (
+    Pins,
+    Policy,
+    Surroundings,
+    is_within,
+    is_within_any,
+)
+
+NAMESPACES = (
+    "--unshare-user-try",  # as root it may do without
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+)
+KEPT_READ_ONLY = (
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/fs",
+)
+"""Whoever is root outside owns these, without any capability."""
+
+
+class Mount(Struct, frozen=True):
+    """One thing that is put at *path*; what is there already is covered.
+
+    *source* is a path outside, or what a link says.
+    """
+
+    kind: Literal[
+        "ro-bind", "ro-bind-try", "bind", "tmpfs", "proc", "dev", "dir", "symlink"
+    ]
+    path: str
+    source: str = ""
+
+
+class Private(Struct, frozen=True):
+    """Folders that are the commands' own: what they see as /tmp and as home."""
+
+    tmp: str
+    home: str
+
+
+def arguments(
+    policy: Policy,
+    surroundings: Surroundings,
+    private: Private,
+    pins: Pins,
+    *,
+    seccomp: int,
+) -> list[str]:
+    """Return bubblewrap's arguments up to the command, "--" included.
+
+    *seccomp* is the descriptor that the filter is read from.
+    """
+    said = ["--die-with-parent", "--new-session", *NAMESPACES]
+    if policy.network == "none":
+        said.append("--unshare-net")
+    said += ["--cap-drop", "ALL"]
+    for mount in mounts(policy, surroundings, private, pins):
+        said += [f"--{mount.kind}"]
+        said += [mount.source, mount.path] if mount.source else [mount.path]
+    if "/" not in policy.write:
+        said += ["--remount-ro", "/"]
+    return [*said, "--seccomp", str(seccomp), "--chdir", policy.cwd, "--"]
+
+
+def mounts(
+    policy: Policy, surroundings: Surroundings, private: Private, pins: Pins
+) -> list[Mount]:
+    """Return what is put where, folders before what lies in them."""
+    placed: dict[str, Mount] = {}
+    for mount in (
+        *_read_only(policy, surroundings),
+        *_private(policy, surroundings, private),
+        # Not those in another: a command could put a link in their place.
+        *(Mount("bind", path, path) for path in _outermost(policy.write)),
+        *_own(policy, is_root=surroundings.is_root),
+        *_pinned(pins),
+    ):
+        placed[mount.path] = mount
+    # By its parts, so that a folder comes before all that lies in it.
+    return sorted(placed.values(), key=lambda mount: mount.path.split("/"))
+
+
+def _read_only(policy: Policy, surroundings: Surroundings) -> Iterator[Mount]:
+    granted = (*policy.read, *policy.write)
+    wanted = (*surroundings.folders, *surroundings.programs, *surroundings.needed)
+    for path in _outermost(wanted):
+        if not is_within_any(path, granted):
+            yield Mount("ro-bind", path, path)
+    for link in surroundings.links:
+        if not is_within_any(link.path, granted):
+            yield Mount("symlink", link.path, link.target)
+    for path in _outermost(policy.read):
+        if not is_within_any(path, policy.write):
+            yield Mount("ro-bind", path, path)
+    # In a folder that was granted as a whole they were granted, too.
+    for path in surroundings.secret:
+        if not is_within_any(path, granted):
+            yield Mount("ro-bind", path, "/dev/null")
+    for path in surroundings.secret_folders:
+        if not is_within_any(path, granted):
+            yield Mount("tmpfs", path)
+
+
+def _private(
+    policy: Policy, surroundings: Surroundings, private: Private
+) -> Iterator[Mount]:
+    granted = (*policy.read, *policy.write)
+    for path in ("/tmp", "/var/tmp"):
+        if not is_within_any(path, policy.write) and path not in policy.read:
+            yield Mount("bind", path, private.tmp)
+    home = surroundings.home
+    if home != "/" and not is_within_any(home, (*granted, *surroundings.folders)):
+        yield Mount("bind", home, private.home)
+    if not is_visible(policy, surroundings):
+        yield Mount("dir", policy.cwd)
+
+
+def is_visible(policy: Policy, surroundings: Surroundings) -> bool:
+    """Tell whether the working folder is among what commands see."""
+    shown = (*policy.read, *policy.write, *surroundings.folders, *surroundings.programs)
+    return is_within_any(policy.cwd, shown)
+
+
+def _own(policy: Policy, *, is_root: bool) -> Iterator[Mount]:
+    yield Mount("proc", "/proc")
+    for path in KEPT_READ_ONLY if is_root else ():
+        yield Mount("ro-bind-try", path, path)
+    yield Mount("dev", "/dev")
+    if not is_within_any("/run", (*policy.read, *policy.write)):
+        yield Mount("tmpfs", "/run")
+
+
+def _pinned(pins: Pins) -> Iterator[Mount]:
+    for path in (*pins.writable, *pins.held):
+        yield Mount("bind", path, path)
+    for path in pins.read_only:
+        yield Mount("ro-bind", path, path)
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """Return *paths* without those that lie in another of them."""
+    kept: list[str] = []
+    for path in sorted(paths, key=lambda path: path.split("/")):
+        if not kept or not is_within(path, kept[-1]):
+            kept.append(path)
+    return kept
