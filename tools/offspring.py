@@ -10,6 +10,7 @@ nobody but root can raise again: the size of POSIX message queues.
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import time
@@ -96,19 +97,17 @@ class Offspring:
             known = {process.pid: process for process in _still(known.values())}
             known |= {process.pid: process for process in self.find()}
             for process in known.values():
-                if process.is_dead:
-                    continue
-                if process.pid not in spared:
+                if process.pid not in spared and not process.is_dead:
                     ended[process.pid, process.started] = process.name
-                send(process, signal.SIGKILL)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, signal.SIGKILL)
+            _kill(known.values(), deadline)
             _reap(known.values())
             calm = 0 if known else calm + 1
             if known and time.monotonic() > deadline:
                 break
-            if known:
-                time.sleep(0.001)
+            if known and all(process.is_dead for process in known.values()):
+                time.sleep(0.001)  # whoever is to wait for them is at it
         return tuple(ended.values())
 
     def kill_at_once(self) -> None:
@@ -225,18 +224,46 @@ def look_at(pid: int) -> Process | None:
 
 def send(process: Process, number: signal.Signals) -> None:
     """Send *number* to *process*, if it is still the one that was looked at."""
+    if (handle := _handle(process)) is None:
+        return
+    with suppress(OSError):  # it has ended meanwhile
+        signal.pidfd_send_signal(handle, number)
+    os.close(handle)
+
+
+def _handle(process: Process) -> int | None:
+    """Open *process*, which its number may not mean any more; None where that is so."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:  # it has ended
-        return
-    try:
-        now = look_at(process.pid)
-        if now is not None and now.started == process.started:
-            signal.pidfd_send_signal(handle, number)
-    except OSError:  # it has ended meanwhile
-        pass
-    finally:
+        return None
+    now = look_at(process.pid)
+    if now is None or now.started != process.started:
         os.close(handle)
+        return None
+    return handle
+
+
+def _kill(processes: Iterable[Process], deadline: float) -> None:
+    """Kill *processes* and wait until they have ended, or for the *deadline*."""
+    handles = {}
+    try:
+        for process in processes:
+            if (handle := _handle(process)) is not None:
+                handles[handle] = process
+                with suppress(OSError):  # it has ended meanwhile
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+        waiting = select.poll()
+        for handle in handles:
+            waiting.register(handle, select.POLLIN)
+        left = len(handles)
+        while left and (seconds := deadline - time.monotonic()) > 0:
+            for handle, _ in waiting.poll(1000 * seconds):
+                waiting.unregister(handle)
+                left -= 1
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def _still(processes: Iterable[Process]) -> Iterator[Process]:
