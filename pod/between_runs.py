@@ -11,6 +11,7 @@ from pod.compaction.job import NotMade, Skipped
 from pod.compaction.opening import files_of
 from pod.errors import (
     EntryNotFound,
+    Interrupted,
     InvalidRequest,
     NavigationMissed,
     NavigationRefused,
@@ -22,7 +23,7 @@ from pod.errors import (
 from pod.events import PodLive
 from pod.manifest_errors import ManifestError
 from pod.navigation import Navigation, navigate
-from pod.pod import Pod, Switched
+from pod.pod import Pod, Stopped, Switched
 from worker.events import Live
 
 Switch = Callable[[str], Switched]
@@ -96,7 +97,7 @@ async def go(
 async def change_model(pod: Pod, name: str, doors: Doors) -> None:
     """Have *pod* ask the model *name*; the one before makes room for it.
 
-    Raises InvalidRequest, NotDone, LogFailed, and Stopped as Pod.switch does.
+    Raises InvalidRequest, NotDone, Interrupted, LogFailed.
     """
     before = pod.setup.model.id
     if name == before:
@@ -107,7 +108,10 @@ async def change_model(pod: Pod, name: str, doors: Doors) -> None:
         to = doors.switch(name)
     except (SetupError, ManifestError) as error:
         raise InvalidRequest(str(error)) from error
-    outcome = await pod.switch(to)
+    try:
+        outcome = await pod.switch(to)
+    except Stopped as stopped:
+        raise Interrupted(f"interrupted; the model stays {before}") from stopped
     if isinstance(outcome, NotMade):
         why = outcome.message if isinstance(outcome, Skipped) else outcome.entry.message
         raise NotDone(

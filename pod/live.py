@@ -9,29 +9,27 @@ import trio
 from pod.agenda import Agenda, Job, is_paused
 from pod.between_runs import Doors, Way, change_model, copy, go
 from pod.closing import has_open_turn
-from pod.compaction.continuation import Compacted, after
-from pod.compaction.job import ABORTED, Done, Failed, Outcome, Skipped
-from pod.entries import Mode, RunEnd, TurnAbandoned
+from pod.compaction.job import ABORTED, Failed, Outcome, Skipped
+from pod.entries import Mode, TurnAbandoned
 from pod.errors import (
     AlreadyRunning,
     Interrupted,
     InvalidRequest,
-    NotDone,
     NotPaused,
     NotRunning,
     Refused,
     SessionError,
     ShutDown,
 )
-from pod.events import PodLive, Standing, Status
+from pod.events import PodLive, Standing
 from pod.hooks.hooks import Hooks
 from pod.maintenance import Work
 from pod.navigation import Navigation
-from pod.pod import NothingToDo, Pod, Stopped
+from pod.pod import Pod, Stopped
 from pod.promise import Promise
 from pod.rollback import taken_back, unanswered
-from worker.crash import crash_text
-from worker.events import Live, Warning
+from pod.steps import SHUT_DOWN, Steps, what_failed
+from worker.events import Live
 
 T = TypeVar("T")
 
@@ -64,47 +62,24 @@ class LivePod:
         self.session = pod.session
         self._pod = pod
         self._listen = listen
-        self._auto_continue = auto_continue
         self._doors = doors
-        self._woken = trio.Event()
-        self._over = trio.Event()
-        """Set when the step that is under way is over."""
-        self._ended = trio.Event()
-        self._is_serving = self._is_closing = False
-        self._is_stepping = self._has_run = False
-        self._is_pausing = False
         self._agenda = Agenda(is_paused=is_paused(self.session.state.last_run))
-        self._is_fenced = False
-        """Somebody interrupted the step that is under way."""
+        self._steps = Steps(
+            pod, self._agenda, listen=listen, auto_continue=auto_continue
+        )
         self._moving: trio.CancelScope | None = None
         """Of the navigation that is under way."""
-        self._told: Standing | None = None
-        pod.watch.maintenance.changed = self._tell
 
     @property
     def state(self) -> Standing:
         """What is under way."""
-        match self._pod.watch.maintenance.work:
-            case "compaction":
-                return "compacting"
-            case "navigation":
-                return "navigating"
-            case "model switch" | None:
-                pass
-        if self._is_running:
-            return "running"
-        return "paused" if self._agenda.is_paused else "idle"
-
-    @property
-    def _is_running(self) -> bool:
-        # The log may not take a run's end: then the session still stands in it.
-        return self._has_run and self.session.run is not None
+        return self._steps.state
 
     @property
     def _has_turn(self) -> bool:
         """Whether there is a turn that input could join: under way, open, wanted."""
         agenda = self._agenda
-        return self._is_running or agenda.is_paused or agenda.begun is not None
+        return self._steps.is_running or agenda.is_paused or agenda.begun is not None
 
     async def serve(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -113,50 +88,19 @@ class LivePod:
 
         Cancelled, it closes the run that is under way in the log.
         """
-        self._is_serving = True
-        self._tell()
-        task_status.started()
-        try:
-            while not self._is_closing:
-                if (step := self._next()) is None:
-                    self._woken = trio.Event()
-                    await self._woken.wait()
-                    continue
-                self._over = trio.Event()
-                self._is_stepping = True
-                try:
-                    await step()
-                finally:
-                    self._is_stepping = self._is_fenced = False
-                    self._tell()
-                    self._over.set()
-        finally:
-            self._is_closing = True
-            ended = ShutDown("the Pod has been shut down")
-            self._agenda.drop_all(ended)
-            if self._agenda.doing is not None:
-                self._agenda.doing.fail(ended)
-            self._ended.set()
+        await self._steps.serve(task_status=task_status)
 
     async def settled(self) -> None:
         """Wait until there is nothing to do: no run, nothing behind one, no job.
 
         A turn that is paused is nothing to do. Returns when serve has ended, too.
         """
-        while not self._ended.is_set():
-            if self._is_stepping:
-                await self._over.wait()
-            elif self._next() is not None:  # it has been woken, and is about to
-                await trio.lowlevel.checkpoint()
-            else:
-                return
+        await self._steps.settled()
 
     @property
     def hooks(self) -> Hooks:
         """The Pod's hooks; more can be added."""
         return self._pod.hooks
-
-    # What is asked for.
 
     async def prompt(self, text: str) -> str:
         """Accept *text* as the prompt of a run; return the run's id once it begins.
@@ -169,16 +113,16 @@ class LivePod:
         (handed back before it began), NotDone.
         """
         self._check(text)
-        is_under_way = self._is_running and not self._is_pausing
+        is_under_way = self._steps.is_running and not self._steps.is_pausing
         if is_under_way or self._agenda.begun is not None:
             raise AlreadyRunning(
                 "a run is under way: steer it, or give a follow-up for behind it"
             )
         self._pod.accept(text)
         begun = self._agenda.want_run()
-        if self._is_running:
+        if self._steps.is_running:
             self._pod.stop("paused")
-        self._wake()
+        self._steps.wake()
         return await begun.wait()
 
     def steer(self, text: str) -> None:
@@ -189,10 +133,10 @@ class LivePod:
         """
         self._check(text)
         is_between = self._pod.watch.maintenance.work is not None
-        if self._is_fenced or not (self._has_turn or is_between):
+        if self._steps.is_fenced or not (self._has_turn or is_between):
             raise NotRunning("no run is under way: give a prompt")
         self._pod.accept(text)
-        self._wake()
+        self._steps.wake()
 
     def follow_up(self, text: str) -> None:
         """Accept *text* as the prompt of a run behind the one that is under way.
@@ -201,7 +145,7 @@ class LivePod:
         """
         self._check(text)
         self._pod.accept(text, follow_up=self._has_turn)
-        self._wake()
+        self._steps.wake()
 
     async def interrupt(self) -> None:
         """Give up what is under way, and wait until it is over.
@@ -213,11 +157,11 @@ class LivePod:
         under way.
         """
         self._refuse_ended()
-        agenda, over = self._agenda, self._over
+        agenda, over = self._agenda, self._steps.over
         was_paused = agenda.is_paused
-        if not (self._is_stepping or was_paused or agenda.is_waited_for):
+        if not (self._steps.is_stepping or was_paused or agenda.is_waited_for):
             raise NotRunning("nothing is under way")
-        self._is_fenced = self._is_stepping
+        self._steps.is_fenced = self._steps.is_stepping
         agenda.begin_nothing()
         try:
             if self._pod.is_busy:
@@ -230,9 +174,9 @@ class LivePod:
             agenda.drop_all(
                 Interrupted("interrupted before it began; input is handed back")
             )
-        if self._is_stepping:
+        if self._steps.is_stepping:
             await over.wait()
-        if was_paused and agenda.is_paused and not self._is_stepping:
+        if was_paused and agenda.is_paused and not self._steps.is_stepping:
             self._abandon()
         await self.session.commit()
 
@@ -244,11 +188,11 @@ class LivePod:
         over. Raises NotRunning.
         """
         self._refuse_ended()
-        if not self._is_running or self._is_fenced:
+        if not self._steps.is_running or self._steps.is_fenced:
             raise NotRunning("no run is under way")
-        self._is_pausing = True
+        self._steps.is_pausing = True
         self._pod.pause()
-        await self._over.wait()
+        await self._steps.over.wait()
 
     async def resume(self) -> str:
         """Go on with the turn that stands open, as a new run; return its id.
@@ -256,12 +200,12 @@ class LivePod:
         Raises NotPaused, AlreadyRunning, Interrupted, NotDone.
         """
         self._refuse_ended()
-        if self._is_running or self._agenda.begun is not None:
+        if self._steps.is_running or self._agenda.begun is not None:
             raise AlreadyRunning("a run is under way")
         if not (self.session.state.interrupted and has_open_turn(self.session)):
             raise NotPaused("there is no open turn: give a prompt")
         begun = self._agenda.want_run(resumes=True)
-        self._wake()
+        self._steps.wake()
         return await begun.wait()
 
     async def compact(
@@ -273,7 +217,7 @@ class LivePod:
         awaited, and the run goes on, whatever comes of it. Raises Busy.
         """
         self._refuse_busy()
-        if self._is_running:
+        if self._steps.is_running:
             wish = self._pod.wish(instructions=instructions, mode=mode)
             return await _or_skipped(wish.wait)
         compact = partial(self._pod.compact, instructions=instructions, mode=mode)
@@ -315,7 +259,8 @@ class LivePod:
 
         Where the history is too large for it, the model before it compacts it
         first. Raises AlreadyRunning, Busy, InvalidRequest for a name that is
-        none, NotDone where the history could not be made small enough.
+        none, NotDone where the history could not be made small enough,
+        Interrupted: then the model is the one it was.
         """
         self._refuse_running("a Pod changes its model between its runs")
         change = partial(change_model, self._pod, name, self._doors)
@@ -336,87 +281,12 @@ class LivePod:
         Input that waits stays in the log, and a turn that was cut off can be
         resumed, by the next process.
         """
-        self._is_closing = True
+        self._steps.is_closing = True
         if self._pod.is_busy:
             self._pod.stop("shutdown")
         if self._moving is not None:
             self._moving.cancel()
-        self._wake()
-        if self._is_serving:
-            await self._ended.wait()
-
-    # What comes next.
-
-    def _next(self) -> Callable[[], Awaitable[None]] | None:
-        """Return what is to be done now, None where nothing is."""
-        match self._agenda.next(self.session.pending_inputs):
-            case "job":
-                return self._do_job
-            case "after_run":
-                return self._after_run
-            case "run":
-                return self._run
-            case None:
-                return None
-
-    async def _run(self) -> None:
-        """Run what is due, or resume, or continue."""
-        session, agenda = self.session, self._agenda
-        run = agenda.begin_run(session.pending_inputs)
-        delivered = len(session.tree.delivered)
-
-        def has_begun(id: str) -> None:
-            self._has_run = True
-            run.begun.keep(id)
-            self._tell()
-
-        end: RunEnd | None = None
-        why = "the run did not begin"
-        try:
-            end = await self._pod.run(
-                None,
-                follow_ups=run.follow_ups,
-                is_continuation=run.is_continuation,
-                begun=has_begun,
-            )
-            why = end.message
-        except NothingToDo:
-            run.begun.fail(NotPaused("there is no open turn: give a prompt"))
-        except Exception as error:  # noqa: BLE001  one run ends by a bug, not the Pod
-            why = f"the run ended by an internal error: {crash_text(error)}"
-            self._listen(Warning(message=why))
-        finally:
-            self._is_pausing = self._has_run = False
-            run.begun.fail(NotDone(why))
-        if len(session.tree.delivered) > delivered:
-            agenda.has_continued = False
-        agenda.end_run(run, end, session.pending_inputs, is_fenced=self._is_fenced)
-
-    async def _after_run(self) -> None:
-        """Compact what the run left; see whether the model is asked to continue."""
-        agenda = self._agenda
-        agenda.begin_after_run()
-        outcome = await self._pod.after_run()
-        if outcome is None:
-            return
-        compacted = Compacted(
-            "post_run",
-            made_room=isinstance(outcome, Done),
-            in_run=False,
-            has_input=bool(self.session.pending_inputs),
-            auto_continue=self._auto_continue,
-            has_continued=agenda.has_continued,
-            is_fenced=self._is_fenced,
-        )
-        if after(compacted) == "continue":
-            agenda.want_continuation()
-
-    async def _do_job(self) -> None:
-        job = self._agenda.begin_job()
-        try:
-            await job.do()
-        finally:
-            self._agenda.doing = None
+        await self._steps.close()
 
     async def _navigate(self, way: Way) -> Navigation:
         self._moving = trio.CancelScope()
@@ -439,7 +309,7 @@ class LivePod:
             self.session.append(*taken_back(self.session.tree, back))
             self._pod.watch.occupancy.reset()
         self._agenda.leave_turn()
-        self._tell()
+        self._steps.tell()
 
     async def _ask(self, work: Work, do: Callable[[], Awaitable[T]]) -> T:
         """Have *do* done between runs; return what it returns, raise what it raises."""
@@ -450,14 +320,17 @@ class LivePod:
                 promise.keep(await do())
             except (Refused, SessionError, Stopped) as error:
                 promise.fail(error)
+            except Exception as error:
+                promise.fail(Refused(what_failed(error)))
+                raise
 
         self._agenda.job = Job(work, perform, promise.fail)
-        self._wake()
+        self._steps.wake()
         return await promise.wait()
 
     def _refuse_ended(self) -> None:
-        if self._is_closing:
-            raise ShutDown("the Pod has been shut down")
+        if self._steps.is_closing:
+            raise ShutDown(SHUT_DOWN)
 
     def _check(self, text: str) -> None:
         self._refuse_ended()
@@ -466,22 +339,13 @@ class LivePod:
 
     def _refuse_running(self, why: str) -> None:
         self._refuse_busy()
-        if self._is_running:
+        if self._steps.is_running:
             raise AlreadyRunning(f"{why}: pause or interrupt this one first")
 
     def _refuse_busy(self) -> None:
         self._refuse_ended()
         self._pod.watch.maintenance.refuse()
         self._agenda.refuse_busy()
-
-    def _wake(self) -> None:
-        self._agenda.let_go()
-        self._woken.set()
-
-    def _tell(self) -> None:
-        if self.state != self._told:
-            self._told = self.state
-            self._listen(Status(state=self._told))
 
 
 async def _or_skipped(compacting: Callable[[], Awaitable[Outcome]]) -> Outcome:

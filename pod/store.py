@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import pairwise
@@ -158,8 +158,6 @@ class Store:
             parent_session=found.header.id,
         )
         fd = open_reading(source)
-        path = self.path(header.id)
-        part = self.part(header.id)
         try:
             lines = (
                 (record.entry, record.raw)
@@ -167,17 +165,32 @@ class Store:
                 if isinstance(record, Record)
             )
             ids = _ids(self._random, taken=tree)
+            path = self.add(header, fork_lines(lines, tree, leaf, lambda: next(ids)))
+        finally:
+            os.close(fd)
+        try:
+            Session.open(path, cause="forked", clock=self._clock).close()
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    def add(self, header: Header, lines: Iterable[bytes]) -> Path:
+        """Put a whole log in its place: *header*, and *lines* with their line ends.
+
+        It is a session by its name once it is whole and on the disk. Raises what
+        *lines* and writing raise; then nothing is left.
+        """
+        path, part = self.path(header.id), self.part(header.id)
+        try:
             with SessionLog.create(part, header) as log:
-                log.append_lines(fork_lines(lines, tree, leaf, lambda: next(ids)))
+                log.append_lines(lines)
                 part.rename(path)
             sync_folder(self.folder)
-            Session.open(path, cause="forked", clock=self._clock).close()
         except BaseException:
             part.unlink(missing_ok=True)
             path.unlink(missing_ok=True)
             raise
-        finally:
-            os.close(fd)
         return path
 
     def _logs(self) -> Iterator[Path]:

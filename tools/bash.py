@@ -1,7 +1,6 @@
 """The bash tool: one command line in a shell of its own, and what came of it."""
 
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -16,6 +15,7 @@ from tools.base import Call, ToolError, ToolOutput
 from tools.capture import Capture
 from tools.launch import Launcher
 from tools.process import UNCONFINED, Exit, SandboxFailed, run
+from tools.programs import find_program
 from tools.terminal import displayed
 from tools.text import clean, decode, one_line
 
@@ -172,7 +172,7 @@ class Bash:
 
     def _bash(self) -> str:
         path = self._environment.get("PATH", os.defpath)
-        found = shutil.which("bash", path=path)
+        found = find_program("bash", outside=(str(self._cwd),), path=path)
         if found is None:
             raise ToolError(
                 f"there is no bash on this machine (looked in {path}): no command can "

@@ -11,6 +11,8 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tools.programs import find_program
+
 
 class Supervisor(Struct, frozen=True):
     """The line to a shell that stands between a sandbox and the command in it.
@@ -105,7 +107,7 @@ def under(words: str, order: Order) -> Order:
     command is not there, which the shell would not tell us.
     """
     path = order.env.get("PATH", os.defpath)
-    bash = shutil.which("bash", path=path)
+    bash = find_program("bash", outside=(str(order.cwd),), path=path)
     if bash is None:
         return order
     name = order.argv[0]

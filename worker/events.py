@@ -57,3 +57,17 @@ Live = (
 )
 Listen = Callable[[Live], None]
 """Told of each live event; returns at once, never raises."""
+
+
+def without_deltas(listen: Listen) -> Listen:
+    """Return what passes on all but the deltas.
+
+    For answers that are no part of the conversation: nobody must take a summary
+    for what the Pod says.
+    """
+
+    def pass_on(event: Live) -> None:
+        if not isinstance(event, TextDelta | ReasoningDelta | ToolInputDelta):
+            listen(event)
+
+    return pass_on

@@ -25,6 +25,7 @@ from pod.doctor.finding import (
 from pod.doctor.machine import environment, installation, programs, system
 from pod.doctor.place import sessions
 from pod.doctor.provider import endpoint, key, model
+from pod.doctor.sandbox import sandbox
 from pod.exits import Exit
 from pod.load_manifest import Loaded, load, resolved
 from pod.manifest_errors import ManifestError
@@ -78,7 +79,12 @@ async def examine(
     findings += environment(roots)
     findings += await programs(roots)
     findings += await trio.to_thread.run_sync(
-        lambda: [*_manifest(loaded, cwd, prompt), *model(loaded), *key(loaded)]
+        lambda: [
+            *_manifest(loaded, cwd, prompt),
+            *sandbox(loaded, cwd),
+            *model(loaded),
+            *key(loaded),
+        ]
     )
     if is_offline:
         findings.append(note("endpoint", "not asked (--offline)"))

@@ -21,7 +21,7 @@ def leading_items(compaction: Compaction) -> list[SystemText]:
     summary: list[SystemText] = []
     if compaction.summary.strip():
         text = summary_text(compaction.summary)
-        is_native = compaction.mode == "native"
+        is_native = compaction.mode == "native" and not compaction.from_hook
         native = native_in(compaction.preserve_data) if is_native else None
         summary = [SystemText(text, native)]
     if compaction.directives:

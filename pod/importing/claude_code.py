@@ -306,8 +306,21 @@ def _loose(raw: Raw) -> _Block:
     return decoded(raw, _block)
 
 
+_MADE = (
+    "[Request interrupted by user",
+    "<bash-stderr>",
+    "<bash-stdout>",
+    "<local-command-stderr>",
+    "<local-command-stdout>",
+    "<system-reminder>",
+    "<task-notification>",
+)
+"""How texts begin that stand in the user's place and are a program's output, or the
+harness's own: they must not be carried on as what the user ordered."""
+
+
 def _user(line: _Line, text: str, images: tuple[Image, ...]) -> User:
-    is_made = bool(line.isMeta) or text.startswith("[Request interrupted by user")
+    is_made = bool(line.isMeta) or text.lstrip().startswith(_MADE)
     return User(text=text, images=images, synthetic=is_made)
 
 

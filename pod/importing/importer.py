@@ -8,7 +8,7 @@ JSON document is held as a whole.
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pod.clock import now
 from pod.entries import FORMAT, Custom, Header, Notice
+from pod.importing.blobs import Blobs
 from pod.importing.decode import pieces, repaired
 from pod.importing.detect import MOST_LINES, detect
 from pod.importing.format import Format, NotImportable, Origin
@@ -24,6 +25,7 @@ from pod.importing.outline import outline
 from pod.importing.plan import Planner
 from pod.importing.records import (
     Answer,
+    Called,
     Compacted,
     Header as FileHeader,
     Link,
@@ -45,9 +47,7 @@ from pod.importing.source import (
 from pod.importing.tally import Tally
 from pod.importing.windows import kept_parts
 from pod.importing.write import Writer
-from pod.log import SessionLog
 from pod.store import Store
-from tools.base import Image
 
 TORN = "a torn record at the end of the file: left out"
 TOO_LONG = f"lines of more than {LONGEST_LINE // 2**20} MiB: passed over"
@@ -95,23 +95,17 @@ def import_file(
         kept = kept_parts(steps.all, steps.start_of, tally)
         at = now()
         writer = Writer(
-            steps, kept, _Loader(fd, detected.format), _inline, tally, now=at
+            steps, kept, _Loader(fd, detected.format), Blobs(file), tally, now=at
         )
         header = Header(
             format=FORMAT, id=store.new_id(), at=at, cwd=cwd, system=system, pod=pod
         )
-        path = store.path(header.id)
         notice = Notice(message=_told(detected.origin, file))
 
         def report() -> Custom:
             return _report(detected.origin, file, tally)
 
-        try:
-            with SessionLog.create(path, header) as log:
-                log.append_lines(_batches(writer.lines(notice, report)))
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+        path = store.add(header, _batches(writer.lines(notice, report)))
         return Imported(header.id, path, detected.origin, tally)
     finally:
         os.close(fd)
@@ -250,8 +244,8 @@ def _count(record: Record, tally: Tally) -> None:
             tally.tool_results += 1
             tally.tool_errors += is_error
             tally.images += len(images)
-        case Compacted():
-            tally.compactions += 1
+        case Compacted(summary=summary, first_kept=first):
+            tally.compactions += bool(summary or first)
         case Summarised():
             tally.branch_summaries += 1
         case _:
@@ -259,8 +253,6 @@ def _count(record: Record, tally: Tally) -> None:
 
 
 def _calls(answer: Answer) -> int:
-    from pod.importing.records import Called
-
     return sum(isinstance(part, Called) for part in answer.parts)
 
 
@@ -302,10 +294,6 @@ def _batches(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _inline(image: Image) -> Image | None:
-    return image if image.data and not image.data.startswith("blob:") else None
-
-
 def _told(origin: Origin, file: Path) -> str:
     format = f" (format {origin.format})" if origin.format else ""
     session = f", session {origin.session}" if origin.session else ""
@@ -324,6 +312,3 @@ class _Report(Struct, frozen=True, omit_defaults=True):
 def _report(origin: Origin, file: Path, tally: Tally) -> Custom:
     text = msgspec.json.encode(_Report(file.name, origin, tally)).decode()
     return Custom(kind="import", json=text)
-
-
-Inline = Callable[[Image], Image | None]

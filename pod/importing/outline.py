@@ -45,7 +45,8 @@ class Outline(Struct, frozen=True, gc=False):
 
     *signed*: it has reasoning that the provider can verify; *blank*: a user
     message without anything in it; *size* is the length of a result's text,
-    of a compaction the tokens before it.
+    of a compaction the tokens before it; *is_silent*: it may come to no entry
+    that others hang from.
     """
 
     where: Where
@@ -62,6 +63,7 @@ class Outline(Struct, frozen=True, gc=False):
     size: int = 0
     cleared: tuple[str, ...] = ()
     is_own: bool = False
+    is_silent: bool = False
 
 
 def outline(record: Record, where: Where) -> Outline:
@@ -78,6 +80,7 @@ def outline(record: Record, where: Where) -> Outline:
         size: int = 0,
         cleared: tuple[str, ...] = (),
         is_own: bool = False,
+        is_silent: bool = False,
     ) -> Outline:
         return Outline(
             where,
@@ -94,6 +97,7 @@ def outline(record: Record, where: Where) -> Outline:
             size,
             cleared,
             is_own,
+            is_silent,
         )
 
     match record:
@@ -123,8 +127,10 @@ def outline(record: Record, where: Where) -> Outline:
         case Cleared(calls=cleared):
             return made("quiet", cleared=cleared)
         case Labelled(target=target):
-            return made("quiet", target=target)
+            return made("quiet", target=target, is_silent=True)
         case Own():
-            return made("quiet", is_own=True)
-        case Note() | Measured() | ModelSet() | Renamed():
+            return made("quiet", is_own=True, is_silent=True)
+        case ModelSet() | Renamed():
+            return made("quiet", is_silent=True)
+        case Note() | Measured():
             return made("quiet")

@@ -21,8 +21,11 @@ class Line(NamedTuple):
     ended: bool
 
 
-def lines(fd: int) -> Iterator[Line]:
-    """Give the lines of a file, without their line ends. Raises OSError."""
+def lines(fd: int, *, longest: int = LONGEST_LINE) -> Iterator[Line]:
+    """Give the lines of a file, without their line ends; at most *longest* bytes of one.
+
+    Raises OSError.
+    """
     held: list[bytes] = []
     size = start = at = 0
     while chunk := os.pread(fd, CHUNK, at):
@@ -30,18 +33,18 @@ def lines(fd: int) -> Iterator[Line]:
         first, *rest = chunk.split(b"\n")
         for piece in [first, *rest][:-1]:
             size += len(piece)
-            whole = size <= LONGEST_LINE
+            whole = size <= longest
             yield Line(start, size, b"".join([*held, piece]) if whole else None, True)
             start += size + 1
             held, size = [], 0
         last = rest[-1] if rest else first
         size += len(last)
-        if size <= LONGEST_LINE:
+        if size <= longest:
             held.append(last)
         else:
             held = []
     if size:
-        yield Line(start, size, b"".join(held) if size <= LONGEST_LINE else None, False)
+        yield Line(start, size, b"".join(held) if size <= longest else None, False)
 
 
 def read_at(fd: int, offset: int, length: int) -> bytes:

@@ -70,11 +70,18 @@ def _kept(
             return Kept(None)
         tally.lose(CLAMPED)
         first = stop
-    kept = path[path.index(first) :]
+    kept = [at for at in path[path.index(first) :] if not _is_silent(steps[at])]
+    if not kept:
+        return Kept(None)
+    first = kept[0]
     dropped = _cut_loop(steps, first, kept)
     if dropped:
         tally.lose(CUT_LOOPS)
     return Kept(first, dropped)
+
+
+def _is_silent(step: Step) -> bool:
+    return isinstance(step, PlainStep) and step.outline.is_silent
 
 
 def _path(steps: Sequence[Step], leaf: int, stop: int) -> list[int]:

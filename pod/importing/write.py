@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pod.codec import BadLine, decode, encode, rewrite
@@ -185,7 +186,7 @@ class Writer:
     ) -> Iterator[bytes]:
         before = self._lasts[at]
         kept = self._kept[at]
-        first = None if kept.first is None else self._firsts[kept.first]
+        first = None if kept.first is None else self._first_of(kept.first)
         dropped = [
             id for answer in kept.dropped for id in self._reasoning.get(answer, ())
         ]
@@ -229,6 +230,13 @@ class Writer:
         )
         yield self._put(at, entry)
 
+    def _first_of(self, at: int) -> str | None:
+        """Return the entry that keeps a step and what follows it."""
+        step = self._steps.all[at]
+        if isinstance(step, PlainStep) and step.outline.kind == "compacted":
+            return self._lasts[at]  # what led to it goes with what it replaced
+        return self._firsts[at]
+
     def _summary(self, at: int, record: Summarised) -> Iterator[bytes]:
         step = self._steps.end_of(record.from_id)
         left = None if step is None or step >= at else self._lasts[step]
@@ -260,6 +268,9 @@ class Writer:
     def _own(self, at: int, record: Own, step_id: str) -> Iterator[bytes]:
         seq = self._seq + 1
         id = f"{seq:08x}"
+        if _tag(record.json) not in OWN_KINDS:
+            self._tally.lose(BAD_OWN)
+            return
         if step_id:
             self._ids[step_id] = id
         try:
@@ -270,10 +281,7 @@ class Writer:
         except (BadLine, UnicodeEncodeError):
             self._tally.lose(BAD_OWN)
             return
-        tag = entry.__struct_config__.tag
-        if tag not in OWN_KINDS or (
-            isinstance(entry, Clip) and not _stands(entry, self._calls)
-        ):
+        if isinstance(entry, Clip) and not _stands(entry, self._calls):
             self._tally.lose(BAD_OWN)
             return
         self._seq = seq
@@ -314,9 +322,21 @@ class Writer:
         self._models[at] = self._model_names.setdefault(model, model)
 
 
+class _Tagged(Struct):
+    type: str = ""
+
+
+def _tag(json: str) -> str:
+    """Return the kind of an entry, "" for what is none."""
+    try:
+        return msgspec.json.decode(json, type=_Tagged).type
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return ""
+
+
 def _own_compaction(json: str, ids: Mapping[str, str]) -> Compaction | None:
     """Return a compaction of Pod's own, its references those of the new log."""
-    if not json:
+    if _tag(json) != "compaction":
         return None
     try:
         entry = decode(rewrite(json.encode(), ids))

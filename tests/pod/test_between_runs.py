@@ -23,12 +23,16 @@ from pod.entries import (
 )
 from pod.errors import (
     Busy,
+    Interrupted,
     InvalidRequest,
     NotDone,
     NotFound,
     NotPaused,
+    Refused,
     SetupError,
+    ShutDown,
 )
+from pod.live import LivePod
 from pod.manifest import Manifest
 from pod.pod import Switched
 from tests.fakes import called, said
@@ -36,11 +40,11 @@ from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
 from tests.pod.test_pod import Case
 from tests.worker.compact import policies
-from worker.api import Request
+from worker.api import Request, Thinking, ToolUse
 from worker.client import Client, Delta, Response
 from worker.history import faults
-from worker.items import AssistantText
-from worker.policy import Script, say
+from worker.items import AssistantText, Reasoning
+from worker.policy import Script, call, say, think
 from worker.scripted import ScriptedClient
 from worker.usage import Usage
 
@@ -218,12 +222,16 @@ async def test_a_name_that_is_no_models_is_refused(path: Path) -> None:
     one.close()
 
 
-async def test_an_abort_of_the_compaction_before_a_switch_leaves_the_model(
-    path: Path,
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [("abort", NotDone), ("interrupt", Interrupted), ("shutdown", Interrupted)],
+)
+async def test_stopped_in_its_compaction_a_switch_leaves_the_model_as_it_was(
+    how: str, error: type[Refused], path: Path
 ) -> None:
     pod = Switching(path, calls=8)
     one = pod.filling
-    errors: list[Exception] = []
+    errors: list[Refused] = []
 
     async with living(one.pod, one.heard, doors=pod.doors) as live:
         await live.prompt("Fetch everything.")
@@ -233,16 +241,48 @@ async def test_an_abort_of_the_compaction_before_a_switch_leaves_the_model(
             async def switch() -> None:
                 try:
                     await live.set_model("small")
-                except NotDone as error:
-                    errors.append(error)
+                except Refused as refused:
+                    errors.append(refused)
 
             nursery.start_soon(switch)
             await reaching(lambda: "m compacts" in pod.asked)
-            assert live.abort_compaction()
+            match how:
+                case "abort":
+                    assert live.abort_compaction()
+                case "interrupt":
+                    await live.interrupt()
+                case _:
+                    await live.shutdown()
     one.close()
 
-    assert len(errors) == 1
+    assert [type(refused) for refused in errors] == [error]
     assert one.pod.setup.model == MODEL
+    assert unpaired(one.told) == []
+
+
+async def test_who_waits_for_a_job_is_told_when_serving_is_cancelled(
+    path: Path,
+) -> None:
+    pod = Switching(path, calls=8)
+    one = pod.filling
+    live = LivePod(one.pod, listen=one.heard, doors=pod.doors)
+
+    async with trio.open_nursery() as serving, trio.open_nursery() as asking:
+        await serving.start(live.serve)
+        await live.prompt("Fetch everything.")
+        await until(live, "idle")
+
+        async def switch() -> None:
+            with pytest.raises(ShutDown):
+                await live.set_model("small")
+
+        asking.start_soon(switch)
+        await reaching(lambda: "m compacts" in pod.asked)
+        asking.cancel_scope.shield = True  # only the driver goes away
+        serving.cancel_scope.cancel()
+    one.close()
+
+    assert unpaired(one.told) == []
 
 
 class Summarising:
@@ -384,6 +424,30 @@ async def test_a_message_that_is_gone_back_to_is_handed_out() -> None:
     assert texts(case.session.items) == ["a", "one"]
 
 
+async def test_a_bug_in_what_was_asked_for_is_the_answer_and_the_pod_goes_on() -> None:
+    class Broken:
+        async def summarize(
+            self,
+            entries: Sequence[AnyEntry],
+            *,
+            instructions: str = "",
+            replace_instructions: bool = False,
+        ) -> Summarized:
+            raise ZeroDivisionError("no such thing")
+
+    case = Case([said("one")], [said("two")], [said("three")])
+    await talk(case, "a", "b")
+
+    async with living(case.pod, case.heard, doors=Doors(summarizer=Broken)) as live:
+        with pytest.raises(Refused, match="no such thing") as refused:
+            await live.navigate(answer(case, 0), summarize=True)
+        assert refused.value.code == "internal"
+        await live.prompt("c")
+        await until(live, "idle")
+
+    assert texts(case.session.items)[-2:] == ["c", "three"]
+
+
 async def test_where_nothing_is_there_is_no_way() -> None:
     case = Case([said("one")])
     await talk(case, "a")
@@ -398,3 +462,68 @@ async def test_where_nothing_is_there_is_no_way() -> None:
         with pytest.raises(InvalidRequest, match="not kept"):
             await live.fork()
     assert [e.outcome for e in case.entries if isinstance(e, RunEnd)] == ["finished"]
+
+
+async def test_in_the_middle_of_a_loop_the_old_models_reasoning_is_left_out(
+    path: Path,
+) -> None:
+    """Paused behind signed reasoning and its calls; the next model takes it up."""
+    thinking = replace(MODEL, thinking=1_024, max_tokens=2_000)
+    other = replace(thinking, id="other")
+    one = FillingPod(
+        path,
+        model=thinking,
+        size=100,
+        main=Script([think("hm", call(("t1", "fetch", "{}")))] * 9),
+        table=LARGE_TABLE,
+    )
+    sent: list[Request] = []
+
+    def switch(name: str) -> Switched:
+        client = Kept(ScriptedClient(Script([], then=say("Yes.")), other), sent)
+        setup = replace(one.pod.setup, client=client, model=other)
+        watch = open_watch(
+            Manifest(compaction=LARGE_TABLE),
+            one.session,
+            setup,
+            scope=one.scope,
+            worker_model=other,
+            files=one.files,
+            tell=one.heard,
+            maintenance=one.pod.watch.maintenance,
+        )
+        return Switched(setup=setup, watch=watch, before=watch)
+
+    async with living(one.pod, one.heard, doors=Doors(switch=switch)) as live:
+        await live.prompt("Fetch everything.")
+        await reaching(lambda: one.calls == 2)
+        await live.pause()
+        await live.set_model("other")
+        assert live.state == "paused"
+        await live.resume()
+        await until(live, "idle")
+    one.close()
+
+    ends = [e for e in one.told if isinstance(e, RunEnd)]
+    assert [e.reason for e in ends] == ["paused", "done"]
+    assert any(isinstance(item, Reasoning) for item in one.session.items)
+    blocks = [block for message in sent[0].messages for block in message.content]
+    assert not any(isinstance(block, Thinking) for block in blocks)
+    assert any(isinstance(block, ToolUse) for block in blocks)
+
+
+class Kept:
+    """Keeps the requests that it passes on."""
+
+    def __init__(self, client: Client, sent: list[Request]) -> None:
+        self._client = client
+        self._sent = sent
+
+    async def ask(
+        self, request: Request, on_delta: Callable[[Delta], None]
+    ) -> Response:
+        self._sent.append(request)
+        return await self._client.ask(request, on_delta)
+
+    async def count_tokens(self, request: Request) -> int:
+        return await self._client.count_tokens(request)

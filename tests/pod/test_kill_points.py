@@ -15,11 +15,13 @@ import trio
 from pod.context import context
 from pod.entries import ItemEntry
 from pod.errors import SessionDamaged
+from pod.importing.importer import Imported, import_file
 from pod.log import SessionLog, read_log
 from pod.repair import repair
 from pod.session import Session
 from pod.store import Store, look
 from pod.tree import Tree
+from tests.fuzz.importing import pi_session
 from tests.pod.killed_child import killed_at
 from tests.pod.logs import HEADER, clock, said, talk, written
 from worker.items import UserText
@@ -151,6 +153,26 @@ def test_a_fork_is_a_session_when_it_is_whole(store: Store) -> None:
             assert texts(listed.path) == ["m1", "m2", "m3"]
         whole += len(store.sessions()) - 1
         assert texts(store.fork(source, "e3")) == ["m1", "m2", "m3"]
+    assert whole > 2
+
+
+def test_an_import_is_a_session_when_it_is_whole(store: Store) -> None:
+    file = store.folder.parent / "theirs.jsonl"
+    file.write_bytes(pi_session())
+
+    def act() -> Imported:
+        return import_file(file, store, cwd="/", system="", pod="pod")
+
+    def prepare() -> Action:
+        clear(store.folder)
+        return act
+
+    whole = 0
+    for _ in kills(prepare):
+        for listed in store.sessions():
+            whole += 1
+            assert texts(listed.path) == ["go"]
+        assert texts(act().path) == ["go"]
     assert whole > 2
 
 

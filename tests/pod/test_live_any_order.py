@@ -6,8 +6,9 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Literal, get_args
 
+import pytest
 import trio
 from hypothesis import example, given, settings, strategies as st
 from msgspec import Struct
@@ -340,6 +341,26 @@ def test_cut_off_anywhere_the_next_process_goes_on_and_the_promises_hold(
         trio.run(partial(second.drive, later, is_cut_off=False))
 
         reloaded(path, second.one)
+        check(path)
+
+
+@pytest.mark.parametrize("first", get_args(What))
+def test_any_two_requests_at_once_in_the_middle_of_a_run_keep_the_promises(
+    first: What, tmp_path: Path
+) -> None:
+    """While a run asks, calls tools and is compacted; a few checkpoints apart."""
+    for number, second in enumerate(get_args(What)):
+        path = tmp_path / f"{second}.jsonl"
+        driving = Driving(path, first=0)
+        todo = [
+            Step(0, "prompt", 6),
+            Step(40 + 97 * number % 400, first, number),
+            Step(number % 4, second, number + 1),
+        ]
+
+        trio.run(partial(driving.drive, todo, is_cut_off=False))
+
+        reloaded(path, driving.one)
         check(path)
 
 

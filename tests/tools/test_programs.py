@@ -59,3 +59,16 @@ def test_what_cannot_be_run_is_passed_over(tmp_path: Path) -> None:
 
     path = ":".join(str(tmp_path / folder) for folder in "abc")
     assert find_program("prog", outside=[], path=path) == str(ours)
+
+
+def test_where_a_model_may_write_everywhere_the_systems_own_are_taken() -> None:
+    assert find_program("sh", outside=["/"]) in ("/usr/bin/sh", "/bin/sh")
+    assert find_program("sh", outside=["/"], path="/nowhere") is None
+
+
+def test_a_folder_that_may_not_be_looked_into_is_passed_over(tmp_path: Path) -> None:
+    long = "x" * 5_000  # what fails in the same place for root, too
+    ours = program(tmp_path / "bin")
+
+    path = f"/{long}:{ours.parent}"
+    assert find_program("prog", outside=[], path=path) == str(ours)

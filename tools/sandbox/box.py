@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from tools.launch import Order, Started, Supervisor, limits, popen, under
 from tools.offspring import put_stamp
+from tools.programs import find_program
 from tools.sandbox import git
 from tools.sandbox.bubblewrap import Private, arguments
 from tools.sandbox.filter import compile_filter, families
@@ -151,7 +152,12 @@ class OpenBox:
                     self._pins.take(),
                     seccomp=filter_fd,
                 ),
-                *(_bash(order.env), "-c", self._shell(order, status, held_by), "bash"),
+                *(
+                    _bash(order.env, self.policy.write),
+                    "-c",
+                    self._shell(order, status, held_by),
+                    "bash",
+                ),
                 *order.argv,
             ),
             cwd=Path("/"),
@@ -207,7 +213,7 @@ class OpenBox:
         """Tell git in the private home who commits; the home outside is not seen."""
         if self._box.tier == "off":
             return
-        text = git.identity(self._box.surroundings.home)
+        text = git.identity(self._box.surroundings.home, self.policy.write)
         if text:
             (self._home / ".gitconfig").write_text(text, encoding="utf-8")
 
@@ -274,8 +280,9 @@ class _Pinned:
             return git.take_away(self._pins.absent)
 
 
-def _bash(env: Mapping[str, str]) -> str:
-    found = shutil.which("bash", path=env.get("PATH", os.defpath))
+def _bash(env: Mapping[str, str], written: tuple[str, ...]) -> str:
+    path = env.get("PATH", os.defpath)
+    found = find_program("bash", outside=written, path=path)
     if found is None:
         raise FileNotFoundError("a sandboxed command needs bash")
     return found

@@ -6,11 +6,11 @@ folder to take both from.
 """
 
 import os
-import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tools.programs import find_program
 from tools.sandbox.policy import Pins
 
 MOST_BYTES = 64 * 1024
@@ -146,13 +146,14 @@ def take_away(absent: Iterable[str]) -> list[str]:
     return moved
 
 
-def identity(home: str) -> str:
+def identity(home: str, written: Sequence[str] = ()) -> str:
     """Return who commits, and the like, as a .gitconfig; "" where nobody has said.
 
-    git is asked for its global settings alone, outside of any repository.
+    git is asked for its global settings alone, outside of any repository; not a
+    git in a folder where commands have *written*.
     """
     places = (Path(home, ".gitconfig"), Path(home, ".config/git/config"))
-    git = shutil.which("git")
+    git = find_program("git", outside=written)
     if git is None or not any(place.exists() for place in places):
         return ""
     command = [git, "config", "--global", "--null", "--get-regexp", _ASKED]

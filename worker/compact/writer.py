@@ -12,7 +12,7 @@ from worker.ask import ask
 from worker.client import TRANSIENT, Client, Failure, ProviderError, Response
 from worker.compact.summary_prompts import cleaned
 from worker.compact.task import CompactError
-from worker.events import Listen, Warning
+from worker.events import Listen, Warning, without_deltas
 from worker.items import AssistantText, UserText
 from worker.limits import Limits, Spent
 from worker.model import Model
@@ -89,7 +89,7 @@ class ModelWriter:
         self._models = list(models)
         self._means = means
         self._spent = spent
-        self._listen = listen
+        self._listen = without_deltas(listen)
 
     @property
     def model(self) -> str:

@@ -1,6 +1,7 @@
 """Summaries written in single calls: by models one after the other, or a server."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 import trio
@@ -33,35 +34,27 @@ class ByCalls:
         return self._errand.own.usage.prompt
 
     async def summarise(self, start: Ground, brief: Brief) -> Summary:
-        settings = self._errand.of.settings
-        try:
-            with trio.move_on_after(settings.seconds):
-                return await self._written(start, brief)
-        except CompactError as error:
-            raise missed(error) from error
-        late = f"not done after {settings.seconds:g} seconds (summarize_timeout)"
-        raise Missed("timeout", late, counts=True)
-
-    async def _written(self, start: Ground, brief: Brief) -> Summary:
-        errand, of = self._errand, self._errand.of
-        with of.transcript(errand.compaction_id) as record:
+        of = self._errand.of
+        seconds = of.settings.seconds
+        deadline = trio.current_time() + seconds
+        with of.transcript(self._errand.compaction_id) as record:
             writer = self._writer()
-            summariser = Summariser(
-                _Told(writer, record, self._progress),
-                brief=brief,
-                bounds=Bounds(
-                    sizes=Sizes(
-                        target=of.settings.worker.summary_target,
-                        cap=of.settings.worker.summary_cap,
-                    ),
-                    reserve=of.settings.reserve_tokens,
-                ),
-                count=of.count,
-                is_shaped=self.mode == "summarize",
-            )
-            head = Head(start.history, start.turn_prefix, start.previous_summary)
-            text = await summariser.summary(head)
-            short = await self._short(summariser, text)
+            summariser = self._summariser(_Told(writer, record, self._progress), brief)
+            text = short = ""
+            try:
+                with trio.move_on_at(deadline):
+                    text = await summariser.summary(
+                        Head(start.history, start.turn_prefix, start.previous_summary)
+                    )
+            except CompactError as error:
+                raise missed(error) from error
+            if not text:
+                late = f"not done after {seconds:g} seconds (summarize_timeout)"
+                raise Missed("timeout", late, counts=True)
+            if of.settings.short_summary:
+                # The summary is there: no failure of its title may lose it.
+                with trio.move_on_at(deadline), suppress(CompactError):
+                    short = await summariser.short(text)
         checked = await trio.to_thread.run_sync(check_quotes, text, _said(start))
         return Summary(
             mode=self.mode,
@@ -70,6 +63,18 @@ class ByCalls:
             short=short,
             model=writer.model,
             is_split=bool(start.turn_prefix),
+        )
+
+    def _summariser(self, writer: Writer, brief: Brief) -> Summariser:
+        of = self._errand.of
+        budgets = of.settings.worker
+        sizes = Sizes(target=budgets.summary_target, cap=budgets.summary_cap)
+        return Summariser(
+            writer,
+            brief=brief,
+            bounds=Bounds(sizes=sizes, reserve=of.settings.reserve_tokens),
+            count=of.count,
+            is_shaped=self.mode == "summarize",
         )
 
     def _writer(self) -> ModelWriter:
@@ -88,15 +93,6 @@ class ByCalls:
         else:
             means, models = of.means(errand.spent), of.summarizers
         return ModelWriter(models, means, spent=errand.own, listen=of.tell)
-
-    async def _short(self, summariser: Summariser, text: str) -> str:
-        """Return a title where one is wanted; its failure takes nothing else along."""
-        if not self._errand.of.settings.short_summary:
-            return ""
-        try:
-            return await summariser.short(text)
-        except CompactError:
-            return ""
 
     def _progress(self, has_summary: bool) -> None:
         own = self._errand.own

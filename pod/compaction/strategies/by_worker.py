@@ -8,6 +8,7 @@ from pod.entries import Mode, Reference
 from worker.compact.run import compact
 from worker.compact.summary_prompts import Brief
 from worker.compact.task import CompactError
+from worker.events import without_deltas
 
 
 class ByWorker:
@@ -29,7 +30,7 @@ class ByWorker:
                         worker_task(start, known, brief),
                         of.parts(errand.spent, reading.scope),
                         spent=errand.own,
-                        listen=of.tell,
+                        listen=without_deltas(of.tell),
                         on_progress=errand.progress,
                         record=record,
                     )

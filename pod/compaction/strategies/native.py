@@ -20,6 +20,7 @@ from worker.api import Compact, Request
 from worker.ask import ask
 from worker.client import TRANSIENT, Failure, ProviderError, Response
 from worker.compact.summary_prompts import Brief
+from worker.events import without_deltas
 from worker.items import Native
 from worker.usage import Usage
 from worker.wire import to_request
@@ -88,7 +89,7 @@ class ByProvider:
                 request,
                 retry=setup.retry,
                 jitter=setup.jitter,
-                listen=errand.of.tell,
+                listen=without_deltas(errand.of.tell),
                 failed=broken.append,
             )
         except ProviderError as error:

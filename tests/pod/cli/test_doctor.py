@@ -148,6 +148,34 @@ def test_what_lets_the_workspace_decide_which_code_runs_is_told(
     assert findings["PATH"].value == f"{work}/bin"
 
 
+def test_it_says_what_holds_commands_and_why(doctor: Doctor) -> None:
+    _, out = doctor("--json")
+    sandbox = found(msgspec.json.decode(out, type=Examination))["sandbox"]
+    assert sandbox.value in ("bwrap", "landlock", "seatbelt")
+
+    _, out = doctor("--json", "-c", "sandbox.mode=off")
+    off = found(msgspec.json.decode(out, type=Examination))["sandbox"]
+    assert (off.level, off.value) == ("warning", "off")
+    assert off.fix == 'set [sandbox] mode = "auto"'
+
+    _, out = doctor("--json", "-c", 'tools.builtin=["read_file"]')
+    none = found(msgspec.json.decode(out, type=Examination))["sandbox"]
+    assert (none.level, none.value) == ("note", None)
+
+
+def test_where_nothing_holds_commands_a_run_would_not_start(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    code, out = doctor("--json", "-c", "sandbox.mode=bwrap")
+
+    sandbox = found(msgspec.json.decode(out, type=Examination))["sandbox"]
+    assert code == Exit.USAGE
+    assert (sandbox.level, sandbox.exit) == ("error", Exit.USAGE)
+    assert sandbox.text.startswith("no sandbox for bash: ")
+
+
 def levels(folder: Path) -> list[tuple[str, str]]:
     return [(finding.name, finding.level) for finding in sessions(folder)]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import msgspec
+import pytest
 import trio
 from msgspec.structs import replace
 
@@ -28,7 +29,7 @@ from tests.worker.compact import policies, summarisers
 from tests.worker.compact.summarisers import between, call_of
 from worker.anthropic_client import AnthropicClient
 from worker.api import Request
-from worker.client import Client, Delta, Failure, Response
+from worker.client import Client, Delta, Failure, Response, TextDelta
 from worker.items import Item, SystemText, UserText
 from worker.loopback.server import serve
 from worker.policy import Decide, FailingWhen, say
@@ -161,6 +162,44 @@ async def test_a_title_that_fails_takes_nothing_else_along(make: Make) -> None:
     await pod.pod.run("Fetch everything.")
 
     assert [(c.mode, c.short_summary) for c in pod.compactions] == [("summarize", "")]
+
+
+async def test_a_title_that_takes_too_long_takes_nothing_else_along(
+    make: Make,
+) -> None:
+    class NoTitle:
+        def __init__(self, client: Client) -> None:
+            self._client = client
+
+        async def ask(
+            self, request: Request, on_delta: Callable[[Delta], None]
+        ) -> Response:
+            if call_of(request) == "short":
+                await trio.sleep_forever()
+            return await self._client.ask(request, on_delta)
+
+        async def count_tokens(self, request: Request) -> int:
+            return await self._client.count_tokens(request)
+
+    table = replace(SUMMARIZE, short_summary=True, summarize_timeout=0.5)
+    pod = make(calls=8, table=table, summariser=summarisers.careful(), wrap=NoTitle)
+
+    await pod.pod.run("Fetch everything.")
+
+    assert [(c.mode, c.short_summary) for c in pod.compactions] == [("summarize", "")]
+
+
+@pytest.mark.parametrize("table", [SUMMARIZE, TABLE])
+async def test_nobody_hears_a_summariser_as_if_the_pod_spoke(
+    table: CompactionTable, make: Make
+) -> None:
+    pod, _ = asking(make, calls=8, table=table)
+
+    await pod.pod.run("Fetch everything.")
+
+    said = "".join(delta.text for delta in pod.heard.of(TextDelta))
+    assert len(pod.compactions) == 1
+    assert said == "All 8 are fetched."
 
 
 async def test_made_up_quotations_are_struck_out(make: Make) -> None:
@@ -351,6 +390,19 @@ async def test_a_remote_endpoint_that_hangs_has_a_deadline(make: Make) -> None:
     assert end.outcome == "finished"
     assert pod.compactions[0].receipt.attempts[0] == (
         "remote: timeout: not done after 0.2 seconds (summarize_timeout)"
+    )
+
+
+async def test_an_address_that_is_none_is_a_failure_and_no_crash(make: Make) -> None:
+    pod = make(calls=8, table=remote("http://[::1"))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    assert (
+        pod.compactions[0]
+        .receipt.attempts[0]
+        .startswith("remote: api: remote_endpoint is no web address: ")
     )
 
 

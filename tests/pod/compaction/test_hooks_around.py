@@ -340,7 +340,7 @@ async def test_the_worker_gets_a_hook_s_order_and_context(
     await pod.pod.run("Fetch everything.")
 
     [transcript] = pod.session.files.glob("compact-*.jsonl")
-    task = transcript.read_text().splitlines()[0]
+    task = transcript.read_text()
     assert "<instructions>\\nMind the ports.\\n</instructions>" in task
     assert "<additional-context>\\n- Branch: main\\n</additional-context>" in task
 
