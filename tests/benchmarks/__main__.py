@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-NAMES = ("turns", "parts", "startup", "long_session", "long_output")
+NAMES = ("turns", "parts", "startup", "long_session", "long_output", "sandbox")
 
 
 def main() -> None:
