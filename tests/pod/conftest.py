@@ -1,6 +1,9 @@
-"""What tests of imports and exports share."""
+"""What several tests share: a short folder for sockets, and imported sessions."""
 
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,14 @@ from tests.corpus import corpus
 from tests.pod.importing.imports import taken
 
 Corpus = Callable[[str], Imported | str]
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Return a folder of mode 0700 whose path is short enough for a socket's."""
+    folder = Path(tempfile.mkdtemp(prefix="pod-t-", dir="/tmp"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
