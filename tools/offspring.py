@@ -10,12 +10,14 @@ nobody but root can raise again: the size of POSIX message queues.
 import os
 import re
 import resource
+import select
 import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from msgspec import Struct
 
@@ -46,39 +48,46 @@ class Offspring:
     def __init__(self, leader: int, stamp: int | None) -> None:
         self.leader = leader
         self._stamp = stamp
+        self._known: dict[int, Process] = {}
+
+    def remember(self, pids: Iterable[int]) -> None:
+        """Count these in even where nothing shows any more that they are ours."""
+        for pid in pids:
+            if pid != self.leader and (process := look_at(pid)) is not None:
+                self._known[pid] = process
 
     def find(self) -> list[Process]:
         """Return what there is now: all that it has started, without the leader."""
-        return [
-            process for pid in self._pids() if (process := look_at(pid)) is not None
-        ]
+        census = _CENSUSES.take()
+        found = census.below(self.leader)
+        for orphan, limit in census.orphans.items():
+            if orphan != self.leader and self._is_ours(limit):
+                found += [orphan, *census.below(orphan)]
+        looked = map(look_at, found)
+        return [process for process in looked if process is not None]
 
     def has_others(self, spared: Collection[int]) -> bool:
         """Tell whether anything but those *spared* still runs."""
         return any(not p.is_dead for p in self.find() if p.pid not in spared)
 
-    def _pids(self) -> list[int]:
-        found = descendants(self.leader)
-        for orphan in children(os.getpid()):
-            if orphan != self.leader and self._is_ours(orphan):
-                found += [orphan, *descendants(orphan)]
-        return found
-
-    def _is_ours(self, orphan: int) -> bool:
-        limit = _queue_limit(orphan)
+    def _is_ours(self, limit: int | None) -> bool:
         if self._stamp is None or limit is None or limit >= _OUR_LIMIT:
             return False  # started by us ourselves, or by something beside us
         # One with a stamp that nobody has now had its limit lowered by hand.
         return limit == self._stamp or limit not in _stamps
 
-    def signal(self, number: signal.Signals, spared: Collection[int] = ()) -> None:
-        """Send *number* to all but those *spared*, and to the leader's group."""
-        for process in self.find():
-            if process.pid not in spared:
+    def signal(
+        self, numbers: Iterable[signal.Signals], spared: Collection[int] = ()
+    ) -> None:
+        """Send *numbers* to all but those *spared*, and to the leader's group."""
+        others = [p for p in self.find() if p.pid not in spared]
+        # First those that may have last words about the end of the others.
+        for number in numbers:
+            if self.leader not in spared:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.leader, number)
+            for process in others:
                 send(process, number)
-        if self.leader not in spared:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.leader, number)
 
     def end(self, seconds: float, spared: Collection[int] = ()) -> tuple[str, ...]:
         """Kill all; return the names of what still ran, without those *spared*.
@@ -88,7 +97,7 @@ class Offspring:
         """
         deadline = time.monotonic() + seconds
         ended: dict[tuple[int, int], str] = {}
-        known: dict[int, Process] = {}
+        known = self._known
         calm = 0
         # Twice: a list of children may lack one while another just ends.
         while calm < 2:
@@ -96,24 +105,22 @@ class Offspring:
             known = {process.pid: process for process in _still(known.values())}
             known |= {process.pid: process for process in self.find()}
             for process in known.values():
-                if process.is_dead:
-                    continue
-                if process.pid not in spared:
+                if process.pid not in spared and not process.is_dead:
                     ended[process.pid, process.started] = process.name
-                send(process, signal.SIGKILL)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, signal.SIGKILL)
+            _kill(known.values(), deadline)
             _reap(known.values())
             calm = 0 if known else calm + 1
             if known and time.monotonic() > deadline:
                 break
-            if known:
-                time.sleep(0.001)
+            if known and all(process.is_dead for process in known.values()):
+                time.sleep(0.001)  # whoever is to wait for them is at it
         return tuple(ended.values())
 
     def kill_at_once(self) -> None:
         """Kill all there is; waits for nothing."""
-        self.signal(signal.SIGKILL)
+        self.signal([signal.SIGKILL])
 
 
 def take_stamp() -> int | None:
@@ -158,24 +165,63 @@ def _our_limit() -> int:
 _OUR_LIMIT = _our_limit()
 
 
+class Census(Struct, frozen=True):
+    """All of our descendants at one moment.
+
+    *children* are those of each process, the oldest first; *orphans* are ours,
+    with the limit that stamps them.
+    """
+
+    children: dict[int, list[int]]
+    orphans: dict[int, int | None]
+
+    def below(self, pid: int) -> list[int]:
+        """Return the descendants of *pid*; parents come before their children."""
+        found: list[int] = []
+        waiting = [pid]
+        while waiting:
+            below = self.children.get(waiting.pop(), [])
+            found += below
+            waiting += below
+        return found
+
+
+class _Censuses:
+    """Takes censuses for many at a time: one that began after you asked is yours, too."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begun = 0.0
+        self._last = Census({}, {})
+
+    def take(self) -> Census:
+        asked = time.monotonic()
+        with self._lock:
+            if self._begun < asked:
+                self._begun = time.monotonic()
+                self._last = _count()
+            return self._last
+
+
+_CENSUSES = _Censuses()
+
+
+def _count() -> Census:
+    us = os.getpid()
+    found = {us: children(us)}
+    waiting = list(found[us])
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found[pid] = children(pid)
+            waiting += found[pid]
+    return Census(found, {pid: _queue_limit(pid) for pid in found[us]})
+
+
 def _queue_limit(pid: int) -> int | None:
     """Return the bytes of message queues *pid* may have at most; None for no limit."""
-    try:
-        found = _QUEUES.search(Path(f"/proc/{pid}/limits").read_bytes())
-    except OSError:
-        return None
+    found = _QUEUES.search(_read(f"/proc/{pid}/limits"))
     return int(found[1]) if found else None
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the processes below *pid*; parents come before their children."""
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children(waiting.pop())
-        found += below
-        waiting += below
-    return found
 
 
 def children(pid: int) -> list[int]:
@@ -184,13 +230,31 @@ def children(pid: int) -> list[int]:
         return _children_by_search(pid)
     found: list[int] = []
     with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                line = (thread / "children").read_bytes()
-                found += map(int, line.split())
+        # Quickly: there may be hundreds, and somebody waits.
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     return found
 
 
+def _read(path: str) -> bytes:
+    """Read a file of /proc; b"" where its process has ended."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        data = part = os.read(fd, _CHUNK)
+        while part and len(data) % _CHUNK == 0:
+            part = os.read(fd, _CHUNK)
+            data += part
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+    return data
+
+
+_CHUNK = 16 * 1024
 _TELLS_CHILDREN = Path("/proc/thread-self/children").exists()
 """Whether the kernel was built so (CONFIG_PROC_CHILDREN)."""
 
@@ -209,9 +273,8 @@ def _children_by_search(pid: int) -> list[int]:
 
 def look_at(pid: int) -> Process | None:
     """Return what there is to know of *pid*; None if there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
+    text = _read(f"/proc/{pid}/stat").decode(errors="replace")
+    if not text:
         return None
     head, _, rest = text.rpartition(")")
     fields = rest.split()
@@ -225,18 +288,46 @@ def look_at(pid: int) -> Process | None:
 
 def send(process: Process, number: signal.Signals) -> None:
     """Send *number* to *process*, if it is still the one that was looked at."""
+    if (handle := _handle(process)) is None:
+        return
+    with suppress(OSError):  # it has ended meanwhile
+        signal.pidfd_send_signal(handle, number)
+    os.close(handle)
+
+
+def _handle(process: Process) -> int | None:
+    """Open *process*, which its number may not mean any more; None where that is so."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:  # it has ended
-        return
-    try:
-        now = look_at(process.pid)
-        if now is not None and now.started == process.started:
-            signal.pidfd_send_signal(handle, number)
-    except OSError:  # it has ended meanwhile
-        pass
-    finally:
+        return None
+    now = look_at(process.pid)
+    if now is None or now.started != process.started:
         os.close(handle)
+        return None
+    return handle
+
+
+def _kill(processes: Iterable[Process], deadline: float) -> None:
+    """Kill *processes* and wait until they have ended, or for the *deadline*."""
+    handles = {}
+    try:
+        for process in processes:
+            if (handle := _handle(process)) is not None:
+                handles[handle] = process
+                with suppress(OSError):  # it has ended meanwhile
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+        waiting = select.poll()
+        for handle in handles:
+            waiting.register(handle, select.POLLIN)
+        left = len(handles)
+        while left and (seconds := deadline - time.monotonic()) > 0:
+            for handle, _ in waiting.poll(1000 * seconds):
+                waiting.unregister(handle)
+                left -= 1
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def _still(processes: Iterable[Process]) -> Iterator[Process]:

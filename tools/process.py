@@ -24,7 +24,7 @@ PIPE_BYTES = 1 << 20
 """Linux lets any user have this much by default (fs.pipe-max-size)."""
 PIPE_GRACE = 0.25
 """Seconds that output may still come once the command itself has ended."""
-TERM_GRACE = 0.5
+TERM_GRACE = 0.4
 """Seconds between asking everything to end and killing it."""
 KILL_GRACE = 5.0
 """Seconds to wait for killed processes; one stuck in the kernel takes longer."""
@@ -205,6 +205,9 @@ class _Command:
             if not said:  # the sandbox has ended before the command had
                 await _wait_exit(self.process.pid)
                 return
+            if not self._said:
+                # What holds it, for when it is gone before we look.
+                self.offspring.remember(self.spared())
             self._said += said
 
     async def calm(self, all_read: trio.Event) -> None:
@@ -226,14 +229,13 @@ class _Command:
 
     async def ask_to_end(self, all_read: trio.Event) -> None:
         # A stopped process hears of it only once it goes on.
-        for number in (signal.SIGTERM, signal.SIGCONT):
-            await trio.to_thread.run_sync(self._signal, number)
+        await trio.to_thread.run_sync(self._ask)
         with trio.move_on_after(TERM_GRACE):
             await self.wait()
             await self.calm(all_read)
 
-    def _signal(self, number: signal.Signals) -> None:
-        self.offspring.signal(number, self.spared())
+    def _ask(self) -> None:
+        self.offspring.signal((signal.SIGTERM, signal.SIGCONT), self.spared())
 
     def end(self) -> tuple[str, ...]:
         """Kill all of it; return the names of what still ran. Blocks."""

@@ -7,10 +7,9 @@ them, by openat2 in one step or by hand (`tools.openat`).
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from itertools import islice
 from pathlib import Path
@@ -29,6 +28,7 @@ from tools.openat import (
     open_beneath,
     parts_of,
 )
+from tools.replacing import replace_file
 from tools.text import one_line
 
 MOST_NAMES = 1000
@@ -255,7 +255,7 @@ class Scope:
             self._walk(absolute, self._writable, make=make_folders) as walk,
         ):
             before = self._check_target(absolute, walk, stamp)
-            _replace(walk, data, before)
+            replace_file(walk, data, before)
         return before is None
 
     def _check_target(
@@ -381,38 +381,6 @@ def read_up_to(file: BinaryIO, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
-
-
-def _replace(walk: Walk, data: bytes, before: os.stat_result | None) -> None:
-    """Write a new file beside the old one and rename it over."""
-    temporary = f".pod-{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, 0o666, dir_fd=walk.folder)
-    try:
-        with os.fdopen(fd, "wb", buffering=0) as file:
-            _write_all(file, data)
-            if before is not None:
-                _keep_owner(fd, before)
-                os.fchmod(fd, before.st_mode & 0o777)
-        os.rename(temporary, walk.name, src_dir_fd=walk.folder, dst_dir_fd=walk.folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=walk.folder)
-        raise
-
-
-def _write_all(file: BinaryIO, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-
-
-def _keep_owner(fd: int, before: os.stat_result) -> None:
-    now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        # Only root may give files away; for others the file becomes theirs.
-        with suppress(PermissionError):
-            os.fchown(fd, before.st_uid, before.st_gid)
 
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Finds the key for the API, or says what is missing before anything is sent."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,6 +21,9 @@ HIDDEN = "[key]"
 LEAST_SECRET = 8
 """Characters; a shorter value is no secret, and may be any word ("none")."""
 
+LONG_SECRET = 16
+"""Characters; a shorter one ("loopback") may be part of a word, and counts alone."""
+
 _OTHER_WAYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
 _FEDERATION = ("ANTHROPIC_FEDERATION_RULE_ID", "ANTHROPIC_ORGANIZATION_ID")
 _IDENTITY = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
@@ -36,6 +40,10 @@ def secrets_of(env: Mapping[str, str], key: str | None) -> tuple[str, ...]:
 def without(text: str, secrets: Sequence[str]) -> str:
     """Return *text* with none of *secrets* in it, also where one is cut off at its end."""
     for secret in secrets:
+        if len(secret) < LONG_SECRET:
+            alone = rf"(?<![\w-]){re.escape(secret)}(?![\w-])"
+            text = re.sub(alone, HIDDEN, text)
+            continue
         text = text.replace(secret, HIDDEN)
         whole = text.rstrip(" ….")
         for length in range(len(secret) - 1, LEAST_SECRET - 1, -1):

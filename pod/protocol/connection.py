@@ -36,7 +36,7 @@ from pod.protocol.snapshot import Snapshot
 
 MOST_PENDING = 64
 """Requests of one client that may be under way at once."""
-LAST_SECONDS = 1.0
+LAST_SECONDS = 2.0
 """Seconds that a client has for what waits for it when its connection is closed."""
 MOST_ENTRIES = 1_000
 """Events that one get_entries gives at most."""
@@ -87,6 +87,8 @@ class Connection:
         self._listener.is_patient = owner
         self._replay: LogReader | None = None
         self._is_reading = False
+        self._last: bytes | None = None
+        """The last line, once the server closes."""
         self._pending = 0
 
     @property
@@ -110,9 +112,17 @@ class Connection:
             self._end_replay()
             self._link.close()
 
-    def close(self) -> None:
-        """Send what waits, and then no more."""
-        self._mailbox.close()
+    def close(self, last: bytes) -> None:
+        """Send what waits, and *last*, and then no more.
+
+        A listener that is still reading the log gets the rest of it before, as
+        far as the time allows.
+        """
+        self._last = last
+        if self._replay is None:
+            self._mailbox.put(last)
+            self._mailbox.close()
+        self._mailbox.wake()
 
     async def _read_requests(self) -> None:
         lines = LineReader(self._link, MAX_LINE)
@@ -173,7 +183,7 @@ class Connection:
         await self._host.begin(request, action, reply)
 
     def _reply(self, line: bytes) -> None:
-        self._mailbox.put(line)
+        self._mailbox.put(line, urgent=True)
         if self._mailbox.is_full and not self._listener.is_patient:
             self._host.hub.drop(self._listener, "it does not read its answers")
 
@@ -248,7 +258,7 @@ class Connection:
 
     async def _limit_end(self, writing: trio.CancelScope) -> None:
         """Give a client little time once its connection is closed."""
-        while not self._mailbox.is_closed:
+        while self._last is None and not self._mailbox.is_closed:
             await self._mailbox.wait()
         await trio.sleep(LAST_SECONDS)
         writing.cancel()
@@ -264,6 +274,7 @@ class Connection:
             except Gone:
                 return False
             self._mailbox.sent()
+            await self._mailbox.gather()
         elif self._mailbox.is_closed:
             return False
         elif self._replay is not None:
@@ -301,6 +312,8 @@ class Connection:
         if replay.next_seq > hub.seq:
             self._end_replay()
             self._listener.is_replaying = False
+            if self._last is not None:
+                self.close(self._last)
 
     def _end_replay(self) -> None:
         if self._replay is not None and not self._is_reading:

@@ -33,11 +33,7 @@ class Wanted(Struct, frozen=True):
             return True
         if self.types is None:
             return name not in PARTIAL
-        return name in self.types or name in ALWAYS
-
-
-ALWAYS = frozenset({"closing", "dropped"})
-"""Events that end a connection; no filter keeps them back."""
+        return name in self.types
 
 
 class Listener:

@@ -111,6 +111,7 @@ class _Fed:
             while (data := await self._next()) is not None:
                 await trio.to_thread.run_sync(write_all, fd, data)
                 self._mailbox.sent()
+                await self._mailbox.gather()
         except OSError as error:
             self._give_up(error.strerror or "it cannot be written")
         finally:
@@ -132,6 +133,7 @@ class _Fed:
                         while (data := await self._next()) is not None:
                             await stream.send_all(data)
                             self._mailbox.sent()
+                            await self._mailbox.gather()
                     except (trio.BrokenResourceError, trio.ClosedResourceError):
                         pass  # it has ended, or reads no more: told below
                     await stream.aclose()
@@ -163,25 +165,27 @@ class _Fed:
             return
         wait, is_told = FIRST_WAIT, False
         while not self._mailbox.is_closed:
-            socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
-            link = SocketLink(socket)
             try:
-                await socket.connect(str(path))
+                with trio.socket.socket(trio.socket.AF_UNIX) as socket:
+                    await socket.connect(str(path))
+                    link = SocketLink(socket)
                 wait, is_told = FIRST_WAIT, False
-                await self._send_all(link)
+                try:
+                    await self._send_all(link)
+                finally:
+                    link.close()
             except (OSError, Gone) as error:
                 if not is_told:
                     self._warn(f"{self._name} takes nothing: {error}; trying again")
                     is_told = True
                 await self._forget_for(wait)
                 wait = min(2 * wait, LONGEST_WAIT)
-            finally:
-                link.close()
 
     async def _send_all(self, link: SocketLink) -> None:
         while (data := await self._next()) is not None:
             await link.send(data)
             self._mailbox.sent()
+            await self._mailbox.gather()
 
     async def _forget_for(self, seconds: float) -> None:
         """Wait, and let go of what is told meanwhile: nobody is there for it."""

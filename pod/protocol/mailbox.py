@@ -7,6 +7,9 @@ import trio
 MOST_WAITING = 8 * 1024 * 1024
 """Bytes that may wait for a reader. The lines are shared between readers, so that
 fifty of them do not wait fifty times."""
+GATHER = 0.02
+"""Seconds that events may wait for more to come. One write of many lines costs
+little more than one of a single line, and with fifty clients writes are what counts."""
 PIECE = 256 * 1024
 """Bytes that are written at once; a longer line is a piece of its own."""
 
@@ -27,18 +30,26 @@ class Mailbox:
         self.is_closed = False
         """Nothing more is taken in; what waits may still be sent."""
         self._changed = trio.Event()
+        self._hurried = trio.Event()
+        self._is_waited_for = False
 
     @property
     def is_full(self) -> bool:
         """Whether more waits than may. One line alone may be of any length."""
         return self.waiting > self._most and len(self._lines) + bool(self._taken) > 1
 
-    def put(self, line: bytes) -> None:
-        """Let *line* wait for the reader; a closed mailbox drops it."""
-        if not self.is_closed:
-            self._lines.append(line)
-            self.waiting += len(line)
-            self.wake()
+    def put(self, line: bytes, *, urgent: bool = False) -> None:
+        """Let *line* wait for the reader; a closed mailbox drops it.
+
+        An *urgent* one is not held back until more have come.
+        """
+        if self.is_closed:
+            return
+        self._lines.append(line)
+        self.waiting += len(line)
+        if urgent:
+            self._hurried.set()
+        self.wake()
 
     def close(self, last: bytes | None = None) -> None:
         """Take nothing more in.
@@ -53,6 +64,7 @@ class Mailbox:
             self._lines.append(last)
             self.waiting = self._taken + len(last)
         self.is_closed = True
+        self._hurried.set()
         self.wake()
 
     def take(self) -> bytes:
@@ -62,6 +74,8 @@ class Mailbox:
             line = self._lines.popleft()
             taken.append(line)
             self._taken += len(line)
+        if self._hurried.is_set() and not self._lines:
+            self._hurried = trio.Event()
         return b"".join(taken)
 
     def sent(self) -> None:
@@ -72,14 +86,23 @@ class Mailbox:
 
     def wake(self) -> None:
         """Let those who wait look again."""
-        self._changed.set()
-        self._changed = trio.Event()
+        if self._is_waited_for:
+            self._is_waited_for = False
+            self._changed.set()
+            self._changed = trio.Event()
 
     async def wait(self) -> None:
         """Wait until something changes."""
+        self._is_waited_for = True
         await self._changed.wait()
+
+    async def gather(self) -> None:
+        """Wait a moment for more lines, unless one is urgent."""
+        if not self.is_closed:
+            with trio.move_on_after(GATHER):
+                await self._hurried.wait()
 
     async def drained(self) -> None:
         """Wait until all that was put is sent, or never will be."""
         while self.waiting and not self.is_closed:
-            await self._changed.wait()
+            await self.wait()

@@ -122,9 +122,9 @@ class Server:
                     work.cancel_scope.cancel()
             finally:
                 self._work = None
-                self.hub.live(Closing("shutdown"))
+                last = self.hub.text(Closing("shutdown"))
                 for connection in self._connections:
-                    connection.close()
+                    connection.close(last)
 
     async def _wait_settled(self) -> None:
         """Wait until the Pod has nothing to do, or until it is urgent."""
@@ -149,8 +149,8 @@ class Server:
                 await trio.sleep(0.1)  # out of descriptors, say: others may be closed
                 continue
             self._accepted += 1
-            link = SocketLink(client)
             refused = self._refused(client)
+            link = SocketLink(client)
             if refused is not None:
                 await self._turn_away(link, *refused)
                 continue

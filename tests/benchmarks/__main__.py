@@ -3,7 +3,15 @@
 import sys
 from importlib import import_module
 
-NAMES = ("turns", "parts", "startup", "long_session", "long_output")
+NAMES = (
+    "turns",
+    "parts",
+    "startup",
+    "long_session",
+    "long_output",
+    "sandbox",
+    "listeners",
+)
 
 
 def main() -> None:

@@ -3,7 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.processes import bury
 from tools.scope import Scope
+
+
+@pytest.fixture(autouse=True)
+def no_zombies() -> None:
+    """Begin without those that other tests have left."""
+    bury()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import trio
@@ -35,7 +36,21 @@ class Marker:
 
 def zombies() -> list[str]:
     """The names of our children that ended and that nobody has waited for."""
-    found = []
+    return list(_zombies().values())
+
+
+def bury() -> None:
+    """Wait for the orphans that killed processes of other tests have left us.
+
+    Whoever has run a command adopts orphans (tools.offspring), pytest too.
+    """
+    for pid in _zombies():
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _zombies() -> dict[int, str]:
+    found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             try:
@@ -45,7 +60,7 @@ def zombies() -> list[str]:
             name, _, rest = stat.partition("(")[2].rpartition(")")
             state, parent = rest.split()[:2]
             if state == "Z" and int(parent) == os.getpid():
-                found.append(name)
+                found[int(entry.name)] = name
     return found
 
 

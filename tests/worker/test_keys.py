@@ -111,6 +111,14 @@ def test_a_key_is_not_shown_whole_or_cut_off(text: str, shown: str) -> None:
     assert without(text, [KEY_TEXT]) == shown
 
 
+def test_a_short_key_is_hidden_where_it_is_no_part_of_a_word() -> None:
+    said = "claude-loopback knows no key loopback, nor loopback-2"
+
+    assert without(said, ["loopback"]) == (
+        "claude-loopback knows no key [key], nor loopback-2"
+    )
+
+
 def test_short_values_are_no_secrets() -> None:
     assert secrets_of({"ANTHROPIC_AUTH_TOKEN": "a-long-token"}, NO_KEY) == (
         "a-long-token",

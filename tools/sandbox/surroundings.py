@@ -22,8 +22,6 @@ SYSTEM = (
 """What a command may read of the system. Not /var, /srv, /home, /root, /boot, /mnt."""
 MORE = ("/nix/store", "/gnu/store", "/run/current-system", "/snap", "/etc/static")
 """Where some systems keep their programs."""
-CPUS = "/sys/devices/system/cpu"
-"""How many processors there are; the rest of /sys is nobody's business."""
 
 SIBLINGS = (
     *("lib", "lib64", "libexec", "include", "versions", "version", "plugins"),
@@ -68,8 +66,6 @@ def _link(path: str) -> str:
 
 
 def _needed(folders: tuple[str, ...], *, network: bool) -> Iterator[str]:
-    if Path(CPUS).is_dir():
-        yield CPUS
     # Often a link into /run.
     resolver = os.path.realpath("/etc/resolv.conf")
     if network and Path(resolver).is_file() and not is_within_any(resolver, folders):

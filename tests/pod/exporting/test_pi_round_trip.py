@@ -13,10 +13,10 @@ from pod.exporting import pi
 from pod.exporting.source import exported
 from pod.log import read_undamaged
 from pod.tree import Tree
-from tests.corpus import corpus
+from tests.pod.conftest import Corpus
 from tests.pod.exporting.sessions import sessions
+from tests.pod.importing.corpus_rows import FOLDERS, ROWS
 from tests.pod.importing.imports import entries_of, shown, take, wrongs
-from tests.pod.importing.test_corpus import FOLDERS, ROWS, taken
 from worker.items import (
     AssistantText,
     Item,
@@ -99,9 +99,9 @@ def test_any_session_comes_back_with_the_same_context(
     [row.file for row in ROWS if row.file.split("/")[1] in FOLDERS] or ["sessions"],
 )
 def test_every_imported_session_comes_back_with_the_same_context(
-    name: str, tmp_path: Path
+    name: str, imported: Corpus, tmp_path: Path
 ) -> None:
-    first = taken(corpus(name), tmp_path)
+    first = imported(name)
     if isinstance(first, str):
         return  # refused: test_corpus.py says which may be
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pod.context import context
 from pod.entries import AnyEntry, Compaction
+from pod.importing.format import NotImportable
 from pod.importing.importer import Imported, import_file
 from pod.log import read_undamaged
 from pod.store import Store
@@ -38,6 +39,14 @@ def take(file: Path, folder: Path) -> Imported:
     return import_file(
         file, Store(folder / "sessions"), cwd="/work", system="You are a Pod.", pod="p"
     )
+
+
+def taken(file: Path, folder: Path) -> Imported | str:
+    """Import a file, or return why it is refused."""
+    try:
+        return take(file, folder)
+    except NotImportable as error:
+        return str(error)
 
 
 def entries_of(done: Imported) -> list[AnyEntry]:

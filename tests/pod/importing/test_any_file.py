@@ -9,10 +9,10 @@ from pod.importing.importer import Imported
 from tests.pod.importing.imports import (
     Json,
     entries_of,
+    taken,
     write_lines,
     wrongs,
 )
-from tests.pod.importing.test_corpus import taken
 from tests.pod.importing.wild import (
     claude_code_files,
     codex_files,
@@ -21,7 +21,7 @@ from tests.pod.importing.wild import (
 )
 
 many = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

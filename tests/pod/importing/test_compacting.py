@@ -1,21 +1,18 @@
 """Imported sessions can be compacted wherever a cut is legal, and stay whole."""
 
-from pathlib import Path
-
 import pytest
 
 from pod.compaction.cut import Cut, NoCut, Rule, cut_at, find_cut
 from pod.context import context
 from pod.entries import AnyEntry
-from pod.importing.format import NotImportable
 from pod.tree import Tree
 from pod.view import View, problems_of_path
-from tests.corpus import corpus
 from tests.makers import MODEL
 from tests.pod.compaction.counting import count
 from tests.pod.compaction.histories import compaction_of
-from tests.pod.importing.imports import entries_of, take
-from tests.pod.importing.test_corpus import FOLDERS, ROWS
+from tests.pod.conftest import Corpus
+from tests.pod.importing.corpus_rows import FOLDERS, ROWS
+from tests.pod.importing.imports import entries_of
 from worker.history import faults
 from worker.items import Item
 from worker.validate import problems
@@ -29,11 +26,10 @@ NAMES = [row.file for row in ROWS if row.file.split("/")[1] in FOLDERS]
 
 @pytest.mark.parametrize("name", NAMES or ["sessions"])
 def test_a_compaction_at_any_legal_point_keeps_every_invariant(
-    name: str, tmp_path: Path
+    name: str, imported: Corpus
 ) -> None:
-    try:
-        done = take(corpus(name), tmp_path)
-    except NotImportable:
+    done = imported(name)
+    if isinstance(done, str):
         return
     tree = Tree(entries_of(done))
     path = tree.path(tree.leaf)

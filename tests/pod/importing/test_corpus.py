@@ -6,85 +6,36 @@ differ, a rule below names the kind of reason; none names a file.
 
 import json
 from hashlib import sha256
-from pathlib import Path
 
 import msgspec
 import pytest
-from msgspec import Struct
 
-from pod.importing.format import NotImportable
 from pod.importing.importer import Imported
-from tests.corpus import CORPUS, corpus
-from tests.pod.importing.imports import compactions, entries_of, shown, take, wrongs
-
-
-class Features(Struct, frozen=True):
-    """What the index has measured of a file."""
-
-    entries: int = 0
-    bad_lines: int = 0
-    tool_calls: int = 0
-    compactions: int = 0
-    unanswered: int = 0
-    parallel: int = 0
-    thinking: int = 0
-    tool_errors: int = 0
-    images: int = 0
-    sidechain: int = 0
-
-
-class Row(Struct, frozen=True):
-    file: str = ""
-    features: Features = Features()
-
-
-def rows() -> list[Row]:
-    index = CORPUS / "index.json"
-    if not index.exists():
-        return []
-    found = msgspec.json.decode(index.read_bytes(), type=list[Row])
-    return [row for row in found if row.file.startswith("sessions/")]
-
-
-ROWS = rows()
-FOLDERS = ("pi", "claude-code", "codex", "swe-agent", "openclaw")
-"""Folders of sessions/ with formats that are imported."""
-MEASURED = [
-    row for row in ROWS if row.features.entries and row.file.split("/")[1] in FOLDERS
-]
-"""Those of which the index has counts: files of JSON lines."""
-
-
-def taken(file: Path, folder: Path) -> Imported | str:
-    """Import a file, or return why it is refused."""
-    try:
-        return take(file, folder)
-    except NotImportable as error:
-        return str(error)
+from tests.corpus import corpus
+from tests.pod.conftest import Corpus
+from tests.pod.importing.corpus_rows import FOLDERS, MEASURED, ROWS, Features, Row
+from tests.pod.importing.imports import compactions, entries_of, shown, wrongs
 
 
 @pytest.mark.parametrize("name", [row.file for row in ROWS] or ["sessions"])
 def test_every_file_is_imported_whole_or_refused_with_one_line(
-    name: str, tmp_path: Path
+    name: str, imported: Corpus
 ) -> None:
-    done = taken(corpus(name), tmp_path)
+    done = imported(name)
 
     if isinstance(done, str):
         assert done.strip()
         assert "\n" not in done
         assert len(done) < 300
-        assert not [*tmp_path.glob("sessions/*")]
     else:
         assert wrongs(entries_of(done)) == []
 
 
 def test_of_the_formats_that_can_be_imported_only_what_is_no_session_is_refused(
-    tmp_path: Path,
+    imported: Corpus,
 ) -> None:
     names = [row.file for row in ROWS if row.file.split("/")[1] in FOLDERS]
-    reasons = [
-        done for name in names if isinstance(done := taken(corpus(name), tmp_path), str)
-    ]
+    reasons = [done for name in names if isinstance(done := imported(name), str)]
 
     kinds = {
         "a file of Codex without any message in it",  # rate limits, usage, one event
@@ -102,9 +53,9 @@ def test_of_the_formats_that_can_be_imported_only_what_is_no_session_is_refused(
 
 @pytest.mark.parametrize("row", MEASURED or [Row("sessions")], ids=lambda row: row.file)
 def test_the_counts_are_the_indexs_or_differ_by_a_named_rule(
-    row: Row, tmp_path: Path
+    row: Row, imported: Corpus
 ) -> None:
-    done = taken(corpus(row.file), tmp_path)
+    done = imported(row.file)
     if isinstance(done, str):  # nothing in it that counts
         assert row.features == Features(entries=row.features.entries)
         return
@@ -176,17 +127,22 @@ def is_no_record(line: bytes) -> bool:
     return isinstance(value.get("message"), str) and "uuid" in value
 
 
+def whole(done: Imported | str) -> Imported:
+    assert isinstance(done, Imported)
+    return done
+
+
 PI = "sessions/pi/pi-mono_before-compaction.jsonl"
 
 
-def test_pis_long_session_keeps_what_its_compactions_say(tmp_path: Path) -> None:
-    done = take(corpus(PI), tmp_path)
+def test_pis_long_session_keeps_what_its_compactions_say(imported: Corpus) -> None:
+    done = whole(imported(PI))
 
     assert [one.tokens_before for one in compactions(done)] == [175_004, 185_014]
 
 
-def test_the_context_of_pis_long_session_is_pinned(tmp_path: Path) -> None:
-    done = take(corpus(PI), tmp_path)
+def test_the_context_of_pis_long_session_is_pinned(imported: Corpus) -> None:
+    done = whole(imported(PI))
 
     items = shown(done)
     roles = "".join(type(item).__name__[0] for item in items)

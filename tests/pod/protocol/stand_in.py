@@ -23,7 +23,7 @@ from pod.events import PROTOCOL, Init, Standing, Status
 from pod.protocol.client import Client, connect
 from pod.protocol.endpoint import listening
 from pod.protocol.hub import Hub
-from pod.protocol.link import LineReader, SocketLink
+from pod.protocol.link import LineReader
 from pod.protocol.reading import AnyEvent, Response, read
 from pod.protocol.server import Server
 from pod.protocol.snapshot import Following, PodState, Snapshot
@@ -184,7 +184,13 @@ class Raw:
 
     def __init__(self, socket: trio.socket.SocketType) -> None:
         self.socket = socket
-        self._lines = LineReader(SocketLink(socket), 64 * 1024 * 1024)
+        self._lines = LineReader(self, 64 * 1024 * 1024)
+
+    async def receive(self) -> bytes:
+        try:
+            return await self.socket.recv(65_536)
+        except OSError:
+            return b""
 
     async def send(self, data: bytes | str) -> None:
         data = data.encode() if isinstance(data, str) else data

@@ -1,0 +1,219 @@
+"""What listeners cost a run: 50 clients of which ten never read, beside none.
+
+Runs come in pairs, one with and one without, in turns, so that whatever else the
+machine does falls on both. The clients are a process of their own, as they would be.
+"""
+
+import os
+import selectors
+import socket as sockets
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import trio
+from msgspec import Struct
+
+from pod.cli.options import Options
+from pod.cli.serve import Where, serve_loaded
+from pod.entries import RunEnd
+from pod.load_manifest import load
+from pod.protocol.client import Client, NotThere, connect
+from tests.benchmarks.made import source_text
+from tests.benchmarks.table import show, times
+from tests.command import ROOT
+from worker.api import Request, ToolResult
+from worker.model import Model
+from worker.policy import Decide, Reply, call, say
+from worker.scripted import ScriptedClient
+
+PAIRS = 20
+CLIENTS = 50
+SILENT = 10
+"""Clients that subscribe and never read."""
+LIMIT = 1.25
+"""Times as long a run may take with them (issue 5)."""
+CALLS = 100
+FILE_BYTES = 8_000
+MODEL = Model(provider="scripted", id="echo", window=10_000_000, max_tokens=32_000)
+
+MANIFEST = """
+[model]
+provider = "scripted"
+id = "echo"
+[tools]
+builtin = ["read_file"]
+[permissions]
+write_roots = []
+[session]
+dir = "sessions"
+"""
+
+
+class Pair(Struct, frozen=True):
+    """Seconds of a run without and of one with listeners."""
+
+    without: float
+    with_them: float
+
+    @property
+    def ratio(self) -> float:
+        return self.with_them / self.without
+
+
+def main() -> None:
+    """Measure, print, and end with 1 where the limit is passed."""
+    pairs = trio.run(measure, PAIRS)
+    ratio = median(pair.ratio for pair in pairs)
+    alone, together = (
+        median(pair.without for pair in pairs),
+        median(pair.with_them for pair in pairs),
+    )
+    show(
+        f"A run of {CALLS + 1} requests, {PAIRS} interleaved pairs (seconds)",
+        ("", "median", "least", "most"),
+        [
+            ("without listeners", *_row([pair.without for pair in pairs])),
+            (
+                f"with {CLIENTS}, {SILENT} of which never read",
+                *_row([pair.with_them for pair in pairs]),
+            ),
+            ("ratio of a pair", *_row([pair.ratio for pair in pairs])),
+        ],
+    )
+    sys.stdout.write(
+        f"{times(together, alone)} by the medians, {ratio:.2f} by the pairs;"
+        f" the limit is {LIMIT}\n"
+    )
+    if ratio > LIMIT:
+        sys.exit("too much")
+
+
+async def measure(pairs: int) -> list[Pair]:
+    """Run *pairs* pairs."""
+    with TemporaryDirectory(prefix="pod-b-") as name:
+        async with _serving(Path(name)) as client:
+            await _seconds(client)  # what a first run loads is in neither
+            found = []
+            for number in range(pairs):
+                if number % 2:
+                    with_them = await _heard(client)
+                    found.append(Pair(await _seconds(client), with_them))
+                else:
+                    without = await _seconds(client)
+                    found.append(Pair(without, await _heard(client)))
+    return found
+
+
+async def _heard(client: Client) -> float:
+    with _listeners(client.path):
+        return await _seconds(client)
+
+
+def reply(request: Request) -> Reply:
+    """Read the file CALLS times, then say so; a prompt begins anew."""
+    seen = 0
+    for message in reversed(request.messages):
+        results = sum(isinstance(block, ToolResult) for block in message.content)
+        if message.role == "user" and not results:
+            break
+        seen += results
+    if seen >= CALLS:
+        return say("All of it is read, over and over.")
+    path = '{"path":"file.txt"}'
+    return call((f"c{seen}", "read_file", path), text="Once more, from the beginning.")
+
+
+async def _seconds(client: Client) -> float:
+    await client.navigate(None, summarize=False)
+    events = client.events(types=["result"])
+    await events.begin()
+    started = time.perf_counter()
+    await client.prompt("go")
+    async for event in events:
+        if isinstance(event, RunEnd):
+            break
+    events.close()
+    return time.perf_counter() - started
+
+
+@asynccontextmanager
+async def _serving(folder: Path) -> AsyncIterator[Client]:
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)
+    (folder / "pod.toml").write_text(MANIFEST, encoding="utf-8")
+    loaded = load(None, [], folder)
+    path = folder / "b.sock"
+    (folder / "file.txt").write_text(source_text(FILE_BYTES), encoding="utf-8")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            serve_loaded,
+            loaded,
+            folder,
+            Options(quiet=True),
+            Where((path,)),
+            lambda: ScriptedClient(Decide(reply), MODEL),
+        )
+        while not await _is_there(path):
+            await trio.lowlevel.checkpoint()
+        async with connect(path) as client:
+            yield client
+            await client.shutdown(now=True)
+
+
+async def _is_there(path: Path) -> bool:
+    try:
+        async with connect(path):
+            return True
+    except NotThere:
+        return False
+
+
+@contextmanager
+def _listeners(path: Path) -> Iterator[None]:
+    """Have the clients connected, all of them subscribed, while the context lasts."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.benchmarks.listeners", str(path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def listen(path: str) -> None:
+    """Connect CLIENTS times; read what comes to all but SILENT of them."""
+    waiting = selectors.DefaultSelector()
+    kept = []
+    for number in range(CLIENTS):
+        socket = sockets.socket(sockets.AF_UNIX)
+        socket.connect(path)
+        socket.sendall(b'{"method":"subscribe","params":{"partial":true}}\n')
+        kept.append(socket)
+        if number >= SILENT:
+            waiting.register(socket, selectors.EVENT_READ)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    while True:
+        for key, _ in waiting.select():
+            socket = kept[[each.fileno() for each in kept].index(key.fd)]
+            socket.recv(1 << 20)
+
+
+def _row(figures: list[float]) -> tuple[float, float, float]:
+    return median(figures), min(figures), max(figures)
+
+
+if __name__ == "__main__":
+    listen(sys.argv[1])
