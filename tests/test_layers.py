@@ -89,6 +89,8 @@ PURE = {
         "importing/outline",
         "importing/own",
         "importing/pi",
+        "importing/pi_content",
+        "importing/pi_lines",
         "importing/plan",
         "importing/records",
         "importing/shell_text",

@@ -77,7 +77,7 @@ def _item(item: Item, names: dict[str, str]) -> Iterator[str]:
                 quoted = "\n".join(f"> {line}" for line in _shown(text).splitlines())
                 yield f"\n{quoted}\n"
         case ToolCall(name=name, arguments=arguments):
-            yield f"\n**{_one_line(name)}**\n\n{_fenced(_pretty(arguments), 'json')}\n"
+            yield f"\n**{_one_line(name)}**\n\n{_fenced(_shown(_pretty(arguments)), 'json')}\n"
         case ToolResult():
             name = _one_line(names.get(item.call_id, "call"))
             what = "Error" if item.is_error else "Result"

@@ -125,6 +125,24 @@ async def test_an_imported_session_is_shown_compacted_and_gone_on_with(
     )
 
 
+async def test_a_listing_says_that_a_session_was_imported(work: Path) -> None:
+    id = await imported(work)
+
+    done = await pod("session", "list", "--json", cwd=work)
+
+    told = json.loads(done.out)
+    assert (told["id"], told["outcome"], told["prompt"]) == (id, "imported", "read it")
+    assert names_in(work.parent / "sessions") == [f"{id}.jsonl"]
+
+
+async def test_a_name_that_is_no_text_is_shown_as_far_as_it_can_be(work: Path) -> None:
+    file = given(work).rename(os.fsdecode(os.fsencode(work) + b"/\xff.jsonl"))
+
+    done = await pod("import", str(file), cwd=work)
+
+    assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize("name", ["nothing.jsonl", "text.txt", "folder", "."])
 async def test_what_is_no_session_is_refused_in_one_line(work: Path, name: str) -> None:
     (work / "text.txt").write_text("hello\nworld\n")
