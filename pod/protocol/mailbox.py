@@ -43,13 +43,13 @@ class Mailbox:
     def put(self, line: bytes, *, urgent: bool = False) -> None:
         """Let *line* wait for the reader; a closed mailbox drops it.
 
-        An *urgent* one is not held back until more have come.
+        An *urgent* one is not held back until more have come, nor is a whole piece.
         """
         if self.is_closed:
             return
         self._lines.append(line)
         self.waiting += len(line)
-        if urgent:
+        if urgent or self.waiting >= PIECE:
             self._hurried.set()
         self.wake()
 
