@@ -124,6 +124,8 @@ async def _compacted(
             outcome = await agent.compact(instructions=instructions, mode=mode)
         except Stopped as stopped:
             outcome = stopped.why
+            if isinstance(stopped.ended, Done):  # it came too late
+                outcome = stopped.ended
         nursery.cancel_scope.cancel()
     return outcome
 
