@@ -197,6 +197,17 @@ def test_hooks_listeners_and_rules_are_named(doctor: Doctor, work: Path) -> None
     assert told["permissions"] == "1 rule, mode default"
 
 
+def test_an_installation_inside_the_workspace_is_told(doctor: Doctor) -> None:
+    _, out = doctor("--json", "-c", f'permissions.write_roots=["{ROOT}"]')
+
+    told = [
+        finding
+        for finding in msgspec.json.decode(out, type=Examination).findings
+        if finding.name == "installation"
+    ]
+    assert (told[0].level, told[0].value) == ("warning", str(ROOT))
+
+
 def levels(folder: Path) -> list[tuple[str, str]]:
     return [(finding.name, finding.level) for finding in sessions(folder)]
 
