@@ -288,10 +288,14 @@ def _entries(data: bytes, *, whole: bool) -> _Piece:
 
 def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Listed:
     prompt = name = outcome = ""
-    for entry in head:
-        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
-            prompt = entry.item.text.strip().partition("\n")[0][:200]
-            break
+    said = [
+        entry.item
+        for entry in head
+        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText)
+    ]
+    # What a person wrote, before what a program wrote in his place.
+    for item in sorted(said, key=lambda item: item.synthetic)[:1]:
+        prompt = item.text.strip().partition("\n")[0][:200]
     for entry in [*head, *tail]:
         if isinstance(entry, Custom) and entry.kind == "import":
             outcome = "imported"
