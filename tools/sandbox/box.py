@@ -18,12 +18,14 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tools.landlock import Access
 from tools.launch import Order, Started, Supervisor, limits, popen, under
 from tools.offspring import put_stamp
 from tools.programs import find_program
 from tools.sandbox import git
 from tools.sandbox.bubblewrap import Private, arguments
 from tools.sandbox.filter import compile_filter, families
+from tools.sandbox.groups import joining, make_group
 from tools.sandbox.kernel import drop_capabilities, filter_thread
 from tools.sandbox.policy import DEFAULT_PROCESSES, Pins, Policy, Surroundings, Tier
 from tools.sandbox.rules import granted, ruleset_of
@@ -84,7 +86,15 @@ class OpenBox:
         self._pins = _Pinned(box.policy.write)
         self._machine = machine_of(os.uname().machine)
         private = (str(self._home), str(self._tmp))
-        self._granted = granted(box.policy, box.surroundings, private)
+        self._granted = (
+            granted(box.policy, box.surroundings, private)
+            if box.tier == "landlock"
+            else []
+        )
+        self._group = make_group(box.policy.memory, box.policy.processes)
+        if self._group is not None:
+            write = Access.WRITE_FILE | Access.TRUNCATE
+            self._granted += [(door, write) for door in self._group.doors]
 
     @property
     def tier(self) -> Tier:
@@ -102,8 +112,12 @@ class OpenBox:
             case "bwrap":
                 return {**inherited, "TMPDIR": "/tmp"}
             case "landlock" | "seatbelt":
-                home, tmp = str(self._home), str(self._tmp)
-                return {**inherited, "HOME": home, "TMPDIR": tmp}
+                own = {"HOME": str(self._home), "TMPDIR": str(self._tmp)}
+                # The real home is where rustup's programs look for the others.
+                rustup = f"{self._box.surroundings.home}/.rustup"
+                if rustup in self._box.surroundings.programs:
+                    own["RUSTUP_HOME"] = rustup
+                return {**inherited, **own}
 
     def start(self, order: Order) -> Started:
         """Start a command, held to the policy. Raises OSError."""
@@ -133,8 +147,11 @@ class OpenBox:
         )
 
     def _limits(self, order: Order) -> str:
+        """Return the words that limit a command, for a shell that becomes it."""
         policy = self._box.policy
-        return limits(order.stamp, processes=policy.processes, memory=policy.memory)
+        if self._group is None:
+            return limits(order.stamp, processes=policy.processes, memory=policy.memory)
+        return f"{joining(self._group.doors)}{limits(order.stamp)}"
 
     def _in_bubblewrap(self, order: Order) -> Started:
         said_by, status = os.pipe()
@@ -162,6 +179,10 @@ class OpenBox:
             ),
             cwd=Path("/"),
         )
+        if self._group is not None:
+            bash = _bash(order.env, self._box.policy.write)
+            words = f'{joining(self._group.doors)}exec "$@"'
+            command = replace(command, argv=(bash, "-c", words, bash, *command.argv))
         try:
             # In a thread that stays: bubblewrap ends with the one that began it.
             process = _in_lasting_thread(lambda: popen(command, passed))
@@ -178,6 +199,8 @@ class OpenBox:
 
     def _shell(self, order: Order, status: int, control: int) -> str:
         policy = self._box.policy
+        if self._group is not None:
+            policy = replace(policy, processes=None, memory=None)
         processes = policy.processes
         # In a user namespace of its own only the command's are counted.
         if processes is None and os.geteuid() != 0:
@@ -221,6 +244,8 @@ class OpenBox:
         """Remove its folders. Blocks."""
         _remove(self._folder)
         os.close(self._lock)
+        if self._group is not None:
+            self._group.close()
 
     def __enter__(self) -> Self:
         return self
