@@ -1,9 +1,9 @@
 """What somebody wants of a run before its next request: a halt, or a compaction."""
 
-from pod.compaction.job import ABORTED, Outcome, Skipped
+from pod.compaction.job import ABORTED, Ended, Outcome, Skipped
 from pod.compaction.watch import ContextWatch
 from pod.ending import Stop
-from pod.entries import CompactionFailed, Mode
+from pod.entries import Mode
 from pod.errors import Busy, LogFailed
 from pod.promise import Promise
 from worker.limits import Spent
@@ -13,13 +13,13 @@ from worker.sending import Sending
 class Stopped(Exception):
     """A compaction was stopped by hand; *why* says how.
 
-    *failed* is its end in the log, None where it had not begun.
+    *ended* is its end in the log, None where it had not begun.
     """
 
-    def __init__(self, why: Stop, failed: CompactionFailed | None = None) -> None:
+    def __init__(self, why: Stop, ended: Ended | None = None) -> None:
         super().__init__(why)
         self.why: Stop = why
-        self.failed = failed
+        self.ended = ended
 
 
 class _Wish:
@@ -85,11 +85,11 @@ class Halts:
         self._wish = None
         wish.outcome.keep(outcome)
 
-    def clear(self, why: Stop, failed: CompactionFailed | None) -> None:
-        """Take in that the run is over; *failed* is how its last compaction ended."""
+    def clear(self, why: Stop, ended: Ended | None) -> None:
+        """Take in that the run is over; *ended* is how its last compaction ended."""
         self.sending.allow()
         if self._wish is not None:
             self._wish.outcome.fail(
-                Stopped(why, failed if self._wish.is_begun else None)
+                Stopped(why, ended if self._wish.is_begun else None)
             )
             self._wish = None

@@ -9,7 +9,7 @@ import trio
 from pod.agenda import Agenda, Job, is_paused
 from pod.between_runs import Doors, Way, change_model, copy, go
 from pod.closing import has_open_turn
-from pod.compaction.job import ABORTED, Failed, Outcome, Skipped
+from pod.compaction.job import ABORTED, Outcome, Skipped
 from pod.entries import Mode, TurnAbandoned
 from pod.errors import (
     AlreadyRunning,
@@ -353,8 +353,8 @@ async def _or_skipped(compacting: Callable[[], Awaitable[Outcome]]) -> Outcome:
     try:
         return await compacting()
     except Stopped as stopped:
-        if stopped.failed is not None:
-            return Failed(stopped.failed)
+        if stopped.ended is not None:
+            return stopped.ended
     except Interrupted:
         pass
     return Skipped("aborted", ABORTED)

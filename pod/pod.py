@@ -220,7 +220,7 @@ class Pod:
             yield
         finally:
             # What came too late to stop this run is not meant for the next one.
-            self._halts.clear(self._stop or "cancelled", self.watch.failed)
+            self._halts.clear(self._stop or "cancelled", self.watch.ended)
             self._is_running, self._scope, self._stop = False, None, None
             self._returned = ()
 
@@ -400,7 +400,7 @@ class Pod:
                 return await self.watch.by_hand(
                     Spent(), instructions=instructions, mode=mode
                 )
-            raise Stopped(self._stop or "cancelled", self.watch.failed)
+            raise Stopped(self._stop or "cancelled", self.watch.ended)
 
     def wish(self, *, instructions: str, mode: Mode | None) -> Promise[Outcome]:
         """Ask for a compaction before the next request of the run that is under way.

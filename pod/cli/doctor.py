@@ -1,6 +1,7 @@
 """``pod doctor``: whether a run would start here, and what is missing."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,10 +29,13 @@ from pod.doctor.provider import endpoint, key, model
 from pod.doctor.sandbox import sandbox
 from pod.exits import Exit
 from pod.load_manifest import Loaded, load, resolved
+from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.path_text import path_text
 from pod.setup import is_price_known, model_of, system_prompt
 from pod.store import Store
+from pod.toml_text import printable
+from tools.text import counted
 
 
 class Examination(Struct, frozen=True):
@@ -127,3 +131,18 @@ def _manifest(loaded: Loaded, cwd: Path, prompt: str) -> Iterator[Finding]:
         yield ok(
             "tools", f"{names} (with the system prompt {overhead:,} tokens)", names
         )
+        yield from _besides(loaded.manifest)
+
+
+def _besides(manifest: Manifest) -> Iterator[Finding]:
+    """Name the hooks and listeners, which the check before has looked at, and the rules."""
+    for hook in manifest.hooks:
+        what = shlex.join(hook.command) if hook.command else hook.python or ""
+        yield ok("hook", printable(f"{hook.event}: {what}"), hook.event)
+    for listener in manifest.listeners:
+        command = shlex.join(listener.command) if listener.command else ""
+        what = listener.file or listener.socket or command
+        yield ok("listener", printable(what), what)
+    table = manifest.permissions
+    count = len((*table.rules, *table.allowed_tools, *table.disallowed_tools))
+    yield ok("permissions", f"{counted(count, 'rule')}, mode {table.mode}", table.mode)

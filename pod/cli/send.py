@@ -7,9 +7,15 @@ from typing import Literal
 from pod.cli.asking import asked
 from pod.cli.failing import usage
 from pod.cli.streams import give, say
-from pod.entries import DeliveredEntry, InputEntry, RunEnd
+from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
 from pod.exits import Exit
-from pod.protocol.client import Client, Disconnected, EventStream, connect
+from pod.protocol.client import (
+    Client,
+    Disconnected,
+    EventStream,
+    RequestFailed,
+    connect,
+)
 from pod.protocol.registry import find
 
 How = Literal["prompt", "steer", "follow_up"]
@@ -39,7 +45,7 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
     async with connect(find(target)) as client:
         events = client.events(
             from_seq=client.snapshot.state.seq + 1,
-            types=("input", "delivered", "result"),
+            types=("input", "delivered", "handed_back", "result"),
         )
         if wait:
             await events.begin()
@@ -75,6 +81,10 @@ async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
                 input = event.input
             case DeliveredEntry() if run is None and input in event.inputs:
                 run = event.run
+            case HandedBack() if run is None and input in event.inputs:
+                raise RequestFailed(
+                    "interrupted", "it was handed back: somebody interrupted the Pod"
+                )
             case RunEnd() if run is not None and event.run == run:
                 return event
             case _:

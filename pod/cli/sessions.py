@@ -21,6 +21,7 @@ from pod.entries import (
     ModelChange,
     NavigationFailed,
     Notice,
+    Permission,
     PromptChange,
     RunEnd,
     RunStart,
@@ -242,6 +243,10 @@ def entry_line(entry: AnyEntry) -> str:
             return f"  handed back: {said}"
         case TurnAbandoned():
             return "the open turn was given up"
+        case Permission(tool=tool, decision=decision, by=by, rule=rule):
+            word = {"allow": "allowed", "deny": "denied", "stop": "stopped the run"}
+            told = f" ({rule})" if rule else ""
+            return f"  permission: {tool} {word[decision]} by {by}{told}"
         case ToolStart():
             return ""
         case ModelChange():

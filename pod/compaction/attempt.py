@@ -16,7 +16,15 @@ from pod.compaction.cut import NoCut
 from pod.compaction.entry import Facts, dollars, entry_of, with_tokens
 from pod.compaction.framing import leading_items
 from pod.compaction.ground import Ground
-from pod.compaction.job import Done, Failed, Job, Outcome, Skipped, failure_text
+from pod.compaction.job import (
+    Done,
+    Ended,
+    Failed,
+    Job,
+    Outcome,
+    Skipped,
+    failure_text,
+)
 from pod.compaction.plan import ground_of
 from pod.compaction.settings import BY_CALLS
 from pod.compaction.strategies.by_calls import ByCalls
@@ -64,8 +72,8 @@ class Attempt:
         self._breakers = self._breakers_for("")
         self._revision = self._session.revision
         self._attempts: list[str] = []
-        self.failed: CompactionFailed | None = None
-        """How it ended, where it came to nothing."""
+        self.ended: Ended | None = None
+        """How it ended, as soon as the log has it: a hook may still be told of it."""
         self._asking = Asking(compactor, job)
         self._brief: Brief | None = None
         self._kept_data = ""
@@ -84,12 +92,13 @@ class Attempt:
         self._attempts += admission.left_out
         rungs = admission.rungs
         asked = await self._asking.before(start, rungs[0])
+        made = asked.compaction
         if asked.cancel:
             if not self._job.goes_on:
                 return self._skip("hook", _cancelled_by_hook(asked))
             # What a run cannot go on without no hook can prevent, only its cost.
             self._attempts.append(f"hook: {_cancelled_by_hook(asked)}")
-            rungs = ("mechanical",)
+            rungs, made = ("mechanical",), None
         self._session.append(
             CompactionStart(
                 compaction_id=self._id,
@@ -101,7 +110,7 @@ class Attempt:
             )
         )
         try:
-            entry = await self._climb(start, rungs, asked.compaction)
+            entry = await self._climb(start, rungs, made)
         except Missed as error:
             missed = error
         except LogFailed as error:
@@ -204,7 +213,7 @@ class Attempt:
             compaction_id=self._id,
             spent=self._spent,
             own=own,
-            low_water=self._low_water,
+            under=self._most_after,
             kept_data=self._kept_data,
             tokens_after=self._tokens_after,
             progress=partial(self._progress, mode),
@@ -218,6 +227,12 @@ class Attempt:
                 return ByProvider(errand)
             case "mechanical":
                 return Mechanical(errand)
+
+    @property
+    def _most_after(self) -> int:
+        """What the verdict wants the context to be under."""
+        gained = int(self._job.tokens * (1 - self._settings.min_gain))
+        return gained if self._low_water is None else min(gained, self._low_water)
 
     async def _briefed(self, start: Ground, mode: Mode) -> Brief:
         """Return what the summary should look at; the hooks are asked once."""
@@ -303,7 +318,9 @@ class Attempt:
             written = self._session.append(*clips, entry, *closed)
             self._of.occupancy.reset()
             await self._session.commit()
-        return next(e for e in written if isinstance(e, Compaction))
+        done = next(e for e in written if isinstance(e, Compaction))
+        self.ended = Done(done)
+        return done
 
     async def _failed(self, missed: Missed, rungs: Sequence[Mode]) -> CompactionFailed:
         failures, is_open = self._breakers.worst(rungs, now())
@@ -324,7 +341,7 @@ class Attempt:
             )
             await self._session.commit()
         assert isinstance(entry, CompactionFailed)
-        self.failed = entry
+        self.ended = Failed(entry)
         return entry
 
 

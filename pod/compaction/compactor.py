@@ -16,17 +16,12 @@ from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
-from pod.compaction.job import ABORTED, Failed, Job, Outcome, Pruned, Skipped
+from pod.compaction.job import ABORTED, Ended, Job, Outcome, Pruned, Skipped
 from pod.compaction.prune import find_prune
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.transcript import open_transcript
-from pod.entries import (
-    AutoRead,
-    Clip,
-    CompactionFailed,
-    FileDetails,
-)
+from pod.entries import AutoRead, Clip, FileDetails
 from pod.events import CompactSkipped, PodLive
 from pod.hooks.around_calls import CallsInRun
 from pod.hooks.hooks import Hooks
@@ -112,15 +107,15 @@ class Compactor:
             with trio.CancelScope() as self.maintenance.abort:
                 known = job if isinstance(job, Job) else await job()
                 return await self._compact(known, thresholds, spent)
-            if self.failed is not None:
-                return Failed(self.failed)
+            if (ended := self.ended) is not None:
+                return ended
             self.tell(CompactSkipped(reason="aborted", message=ABORTED))
             return Skipped("aborted", ABORTED)
 
     @property
-    def failed(self) -> CompactionFailed | None:
-        """How the latest compaction ended, where that came to nothing."""
-        return None if self._attempt is None else self._attempt.failed
+    def ended(self) -> Ended | None:
+        """How the latest compaction ended, None where it was not begun."""
+        return None if self._attempt is None else self._attempt.ended
 
     def abort(self) -> bool:
         """Abort the compaction that is under way, whoever wanted it, and nothing else.

@@ -30,6 +30,9 @@ class Failed(Struct, frozen=True):
     entry: CompactionFailed
 
 
+Ended = Done | Failed
+"""What can come of a compaction that was begun: its terminal entry."""
+
 NotMade = Skipped | Failed
 """Outcomes after which the context is as large as it was."""
 

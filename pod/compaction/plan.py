@@ -73,15 +73,18 @@ async def ground_of(
     settings, window = compactor.settings, compactor.session.window
     parts = await compactor.occupancy.parts(())
     room = room_for_kept(settings, thresholds, parts.system + parts.tools)
-    if room is None and job.reason == "overflow":
-        # Nothing is known but that all of it was too much.
-        room = job.tokens // 2 - parts.system - parts.tools
+    if job.reason == "overflow":
+        # Whatever the limits say, all of it was too much: half of it may not be.
+        shown = sum(await compactor.sizes([one.item for one in window.shown]))
+        half = max(min(shown, job.tokens - parts.system - parts.tools), 0) // 2
+        room = half if room is None else min(room, half)
     by_calls = mode in BY_CALLS
+    keep = await _recent(compactor) if by_calls else settings.retained_tokens
+    if room is not None and (by_calls or job.reason == "overflow"):
+        keep = min(keep, max(room, 1))
     cut = find_cut(
         window,
-        retained_tokens=await _recent(compactor, room)
-        if by_calls
-        else settings.retained_tokens,
+        retained_tokens=keep,
         room=room,
         count=await compactor.counted([shown.item for shown in window.shown]),
         rule="at_or_after" if by_calls else "back",
@@ -91,14 +94,13 @@ async def ground_of(
     return await ground_with(compactor, window, cut)
 
 
-async def _recent(compactor: "Compactor", room: int | None) -> int:
-    """Return keep_recent_tokens, as they are measured and as there is room for them.
+async def _recent(compactor: "Compactor") -> int:
+    """Return keep_recent_tokens, as they are measured.
 
     Estimated too low, as many would be more: they are divided by how much.
     """
     keep = compactor.settings.keep_recent_tokens
-    keep = max(int(keep / max(await compactor.occupancy.ratio(), 1.0)), 1)
-    return keep if room is None else min(keep, max(room, 1))
+    return max(int(keep / max(await compactor.occupancy.ratio(), 1.0)), 1)
 
 
 async def ground_with(compactor: "Compactor", window: Window, cut: Cut) -> Ground:

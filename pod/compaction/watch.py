@@ -9,6 +9,7 @@ from pod.compaction.cut import NoCut
 from pod.compaction.framing import auto_read_text, directives_text, references_text
 from pod.compaction.job import (
     Done,
+    Ended,
     Failed,
     Job,
     Outcome,
@@ -22,7 +23,6 @@ from pod.compaction.thresholds import Thresholds
 from pod.ending import Verdict, verdict_of
 from pod.entries import (
     Compaction,
-    CompactionFailed,
     Known,
     Mode,
     Reason,
@@ -149,9 +149,9 @@ class ContextWatch:
         return await self._compact(self._switch_job(over, limits, goes_on=False), spent)
 
     @property
-    def failed(self) -> CompactionFailed | None:
-        """How the latest compaction ended, where that came to nothing."""
-        return self._compactor.failed
+    def ended(self) -> Ended | None:
+        """How the latest compaction ended, None where it was not begun."""
+        return self._compactor.ended
 
     def abort(self) -> bool:
         """Abort the compaction that is under way; whether there was one."""
@@ -225,7 +225,7 @@ class ContextWatch:
         rungs = self._settings.order
         job = Job(
             reason="overflow",
-            rungs=rungs if self._recoveries == 1 else rungs[-1:],
+            rungs=rungs if self._recoveries == 1 else last_of(rungs),
             tokens=tokens,
             goes_on=True,
         )
@@ -316,6 +316,11 @@ class ContextWatch:
             else 0,
             kept=sum(kept),
         )
+
+
+def last_of(rungs: tuple[Mode, ...]) -> tuple[Mode, ...]:
+    """Return the rung that is left where all did their part and it was not enough."""
+    return ("mechanical",) if "mechanical" in rungs else rungs[-1:]
 
 
 def _full(reason: Reason, message: str) -> Verdict:

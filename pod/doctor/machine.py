@@ -77,6 +77,15 @@ def system() -> Iterator[Finding]:
 
 def environment(write_roots: Sequence[str]) -> Iterator[Finding]:
     """Look for what lets the workspace decide which code is run."""
+    for what, place in (("Pod", Path(__file__).parents[2]), ("Python", sys.prefix)):
+        if _is_in(str(place), write_roots):
+            yield warning(
+                "installation",
+                f"{what} itself lies in the workspace ({place}): what the model writes"
+                " there runs outside of every sandbox, from the next start on",
+                str(place),
+                fix="install Pod elsewhere (pipx, uv tool), or narrow write_roots",
+            )
     for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME"):
         value = os.environ.get(name)
         if value is None:

@@ -77,7 +77,7 @@ def _item(item: Item, names: dict[str, str]) -> Iterator[str]:
                 quoted = "\n".join(f"> {line}" for line in _shown(text).splitlines())
                 yield f"\n{quoted}\n"
         case ToolCall(name=name, arguments=arguments):
-            yield f"\n**{_one_line(name)}**\n\n{_fenced(_pretty(arguments), 'json')}\n"
+            yield f"\n**{_one_line(name)}**\n\n{_fenced(_shown(_pretty(arguments)), 'json')}\n"
         case ToolResult():
             name = _one_line(names.get(item.call_id, "call"))
             what = "Error" if item.is_error else "Result"
@@ -95,9 +95,10 @@ def _entry(entry: AnyEntry) -> Iterator[str]:
         case CustomMessage(kind=kind, text=text):
             yield f"\n## System: {_one_line(kind)}\n\n{_shown(text)}\n"
         case Compaction():
+            after = f", {entry.tokens_after:,} after" if entry.tokens_after else ""
             yield (
-                f"\n---\n\n## Compaction\n\n*{entry.tokens_before:,} tokens before,"
-                f" {entry.tokens_after:,} after*\n\n{_shown(entry.summary)}\n\n---\n"
+                f"\n---\n\n## Compaction\n\n*{entry.tokens_before:,} tokens before{after}*"
+                f"\n\n{_shown(entry.summary)}\n\n---\n"
             )
         case BranchSummary(summary=summary):
             yield f"\n## What was done on the branch that was left\n\n{_shown(summary)}\n"

@@ -47,6 +47,7 @@ from pod.importing.source import (
 from pod.importing.tally import Tally
 from pod.importing.windows import kept_parts
 from pod.importing.write import Writer
+from pod.path_text import path_text
 from pod.store import Store
 
 TORN = "a torn record at the end of the file: left out"
@@ -98,7 +99,13 @@ def import_file(
             steps, kept, _Loader(fd, detected.format), Blobs(file), tally, now=at
         )
         header = Header(
-            format=FORMAT, id=store.new_id(), at=at, cwd=cwd, system=system, pod=pod
+            format=FORMAT,
+            id=store.new_id(),
+            at=at,
+            cwd=cwd,
+            system=system,
+            pod=pod,
+            sandbox="",
         )
         notice = Notice(message=_told(detected.origin, file))
 
@@ -130,25 +137,23 @@ def _heads(fd: int) -> Iterator[bytes]:
 
 
 def _document(fd: int) -> bytes | None:
-    """Return the file where it is one JSON value over several lines, else None."""
-    first = next((line for line in lines(fd) if (line.data or b"").strip()), None)
-    if first is None or first.data is None:
+    """Return the file where it is one JSON value over several lines, else None.
+
+    Only where none of the first lines is a record by itself is it read as a whole.
+    """
+    some = islice((line for line in lines(fd) if (line.data or b"").strip()), 5)
+    heads = [line.data or b"" for line in some]
+    if not heads or heads[0].lstrip(b"\xef\xbb\xbf \t\r")[:1] not in {b"{", b"["}:
         return None
+    size = os.fstat(fd).st_size
+    if size > LARGEST_DOCUMENT or any(map(_is_object, heads)):
+        return None
+    data = read_at(fd, 0, size)
     try:
-        msgspec.json.decode(repaired(first.data)[0], type=msgspec.Raw)
+        msgspec.json.decode(repaired(data)[0], type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
-        size = os.fstat(fd).st_size
-        if first.data.lstrip(b"\xef\xbb\xbf \t\r")[:1] not in {b"{", b"["}:
-            return None
-        if size > LARGEST_DOCUMENT:
-            return None
-        data = read_at(fd, 0, size)
-        try:
-            msgspec.json.decode(repaired(data)[0], type=msgspec.Raw)
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        return data
-    return None
+        return None
+    return data
 
 
 def _planned(fd: int, format: Format, origin: Origin, tally: Tally) -> Planner:
@@ -294,11 +299,15 @@ def _batches(lines: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
+def _name(file: Path) -> str:
+    return path_text(Path(file.name))
+
+
 def _told(origin: Origin, file: Path) -> str:
     format = f" (format {origin.format})" if origin.format else ""
     session = f", session {origin.session}" if origin.session else ""
     where = f", in {origin.cwd}" if origin.cwd else ""
-    return f"Imported from {origin.agent}{format}: {file.name}{session}{where}."
+    return f"Imported from {origin.agent}{format}: {_name(file)}{session}{where}."
 
 
 class _Report(Struct, frozen=True, omit_defaults=True):
@@ -310,5 +319,5 @@ class _Report(Struct, frozen=True, omit_defaults=True):
 
 
 def _report(origin: Origin, file: Path, tally: Tally) -> Custom:
-    text = msgspec.json.encode(_Report(file.name, origin, tally)).decode()
+    text = msgspec.json.encode(_Report(_name(file), origin, tally)).decode()
     return Custom(kind="import", json=text)

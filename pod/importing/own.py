@@ -12,8 +12,6 @@ OWN_KINDS = frozenset(
         "usage",
         "run_start",
         "run_end",
-        "input",
-        "delivered",
         "tool_start",
         "notice",
         "prune",
@@ -24,4 +22,5 @@ OWN_KINDS = frozenset(
     }
 )
 """Kinds that an export keeps whole and an import takes back: none of them puts
-words of its own before the model or changes what it may do."""
+words of its own before the model (as an input that waits would) or changes what
+it may do."""

@@ -119,6 +119,7 @@ class Connection:
         far as the time allows.
         """
         self._last = last
+        self._mailbox.ending.set()
         if self._replay is None:
             self._mailbox.put(last)
             self._mailbox.close()
@@ -258,8 +259,7 @@ class Connection:
 
     async def _limit_end(self, writing: trio.CancelScope) -> None:
         """Give a client little time once its connection is closed."""
-        while self._last is None and not self._mailbox.is_closed:
-            await self._mailbox.wait()
+        await self._mailbox.ending.wait()
         await trio.sleep(LAST_SECONDS)
         writing.cancel()
 

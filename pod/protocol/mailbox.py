@@ -7,7 +7,7 @@ import trio
 MOST_WAITING = 8 * 1024 * 1024
 """Bytes that may wait for a reader. The lines are shared between readers, so that
 fifty of them do not wait fifty times."""
-GATHER = 0.02
+GATHER = 0.05
 """Seconds that events may wait for more to come. One write of many lines costs
 little more than one of a single line, and with fifty clients writes are what counts."""
 PIECE = 256 * 1024
@@ -29,6 +29,8 @@ class Mailbox:
         """Bytes put and not sent yet."""
         self.is_closed = False
         """Nothing more is taken in; what waits may still be sent."""
+        self.ending = trio.Event()
+        """Set when it is closed, and may be before: the reader has little time left."""
         self._changed = trio.Event()
         self._hurried = trio.Event()
         self._is_waited_for = False
@@ -41,13 +43,13 @@ class Mailbox:
     def put(self, line: bytes, *, urgent: bool = False) -> None:
         """Let *line* wait for the reader; a closed mailbox drops it.
 
-        An *urgent* one is not held back until more have come.
+        An *urgent* one is not held back until more have come, nor is a whole piece.
         """
         if self.is_closed:
             return
         self._lines.append(line)
         self.waiting += len(line)
-        if urgent:
+        if urgent or self.waiting >= PIECE:
             self._hurried.set()
         self.wake()
 
@@ -64,6 +66,7 @@ class Mailbox:
             self._lines.append(last)
             self.waiting = self._taken + len(last)
         self.is_closed = True
+        self.ending.set()
         self._hurried.set()
         self.wake()
 

@@ -139,6 +139,24 @@ def test_a_listing_tells_what_a_session_is_about(store: Store) -> None:
     )
 
 
+def test_a_listing_tells_what_a_person_said_before_what_a_program_said(
+    store: Store,
+) -> None:
+    items = [UserText("<environment>", synthetic=True), UserText("do b")]
+    with Session.create(store.path("a"), header("a"), clock=clock) as session:
+        session.append(*map(_item, items[:1]))
+        alone = look(store.path("a"))
+        session.append(*map(_item, items[1:]))
+
+        both = look(store.path("a"))
+
+    assert (alone.prompt, both.prompt) == ("<environment>", "do b")
+
+
+def _item(item: UserText) -> ItemEntry:
+    return ItemEntry(item=item)
+
+
 @pytest.mark.parametrize("bad", [b"garbage\n", b"", b"\0\n"], ids=repr)
 def test_a_listing_tells_damage_that_it_comes_by(store: Store, bad: bytes) -> None:
     put(store, "a")

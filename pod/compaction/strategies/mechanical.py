@@ -20,16 +20,14 @@ class Mechanical:
 
     async def summarise(self, start: Ground, brief: Brief) -> Summary:
         """Return a summary; where the names of files leave no room, fewer are kept."""
-        of, low_water = self._errand.of, self._errand.low_water
+        of, under = self._errand.of, self._errand.under
         known = await of.known_files(start.details)
         references = tuple(Reference(f.path, f.use) for f in known)
-        cap = of.settings.worker.summary_cap
-        if low_water is not None:
-            room = low_water - await self._bare(references, start)
-            while references and room < LEAST_SUMMARY:
-                references = references[: len(references) // 2]
-                room = low_water - await self._bare(references, start)
-            cap = min(cap, room)
+        room = under - await self._bare(references, start)
+        while references and room < LEAST_SUMMARY:
+            references = references[: len(references) // 2]
+            room = under - await self._bare(references, start)
+        cap = min(of.settings.worker.summary_cap, max(room, LEAST_SUMMARY))
         text = await summary_without_model(start, of, cap=cap)
         return Summary(mode=self.mode, text=text, references=references)
 

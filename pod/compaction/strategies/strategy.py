@@ -39,8 +39,8 @@ class Errand(Struct, frozen=True):
     """What a strategy works with, besides the ground and the brief.
 
     *spent* is what the run used so far, *own* a fresh one for the rung itself.
-    *tokens_after* gives the context's size with a summary, *low_water* is what
-    it has to be under (None: not known). *progress* is told how far it is.
+    *tokens_after* gives the context's size with a summary, *under* is what it
+    has to be smaller than. *progress* is told how far it is.
     *kept_data* is a JSON text that a hook wants kept, "" for none.
     """
 
@@ -48,7 +48,7 @@ class Errand(Struct, frozen=True):
     compaction_id: str
     spent: Spent
     own: Spent
-    low_water: int | None
+    under: int
     kept_data: str
     tokens_after: Callable[[Summary, Ground], Awaitable[int]]
     progress: Callable[[Progress], None]

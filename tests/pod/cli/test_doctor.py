@@ -102,8 +102,8 @@ def test_people_get_aligned_lines_and_a_verdict(doctor: Doctor) -> None:
     lines = out.splitlines()
     assert code == 0
     assert lines[-1].startswith("A run would start")
-    columns = {line.index(" ", 9) for line in lines[:2]}
-    assert columns == {12, 15}  # behind "pod" and "python"
+    begins = {line.index(line[9:].split(None, 1)[1]) for line in lines[:2]}
+    assert len(begins) == 1  # the texts are below each other
     assert any(line.startswith("ok       model ") for line in lines)
     assert all(len(line) <= 100 or " " not in line[20:] for line in lines)
 
@@ -174,6 +174,38 @@ def test_where_nothing_holds_commands_a_run_would_not_start(
     assert code == Exit.USAGE
     assert (sandbox.level, sandbox.exit) == ("error", Exit.USAGE)
     assert sandbox.text.startswith("no sandbox for bash: ")
+
+
+def test_hooks_listeners_and_rules_are_named(doctor: Doctor, work: Path) -> None:
+    pods = work.parent / "pods"
+    pods.mkdir()
+    (pods / "guard").write_text("#!/bin/sh\n")
+    (pods / "guard").chmod(0o755)
+    (pods / "pod.toml").write_text(
+        '[permissions]\nallowed_tools = ["Read"]\n'
+        '[[hooks]]\nevent = "pre_tool_call"\ncommand = ["./guard", "a b"]\n'
+        '[[listeners]]\nfile = "events.jsonl"\n'
+    )
+
+    code, out = doctor("-m", str(pods / "pod.toml"))
+
+    assert code == 0, out
+    lines = [line.split(None, 2) for line in out.splitlines() if line.startswith("ok")]
+    told = {name: text for _, name, text in lines}
+    assert told["hook"] == "pre_tool_call: ./guard 'a b'"
+    assert told["listener"] == "events.jsonl"
+    assert told["permissions"] == "1 rule, mode default"
+
+
+def test_an_installation_inside_the_workspace_is_told(doctor: Doctor) -> None:
+    _, out = doctor("--json", "-c", f'permissions.write_roots=["{ROOT}"]')
+
+    told = [
+        finding
+        for finding in msgspec.json.decode(out, type=Examination).findings
+        if finding.name == "installation"
+    ]
+    assert (told[0].level, told[0].value) == ("warning", str(ROOT))
 
 
 def levels(folder: Path) -> list[tuple[str, str]]:

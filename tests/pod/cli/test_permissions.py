@@ -116,19 +116,23 @@ async def test_a_rule_set_to_stop_ends_the_run_with_exit_code_4(work: Path) -> N
 
 
 async def test_a_person_is_told_how_many_calls_were_not_allowed(work: Path) -> None:
+    kept = ("-c", f"session.dir={work.parent}/sessions")
     async with serve(Script([call(bash("touch one")), say("ok")])) as server:
         done = await pod(
             "run",
             "go",
             *("--permission-mode", "dontAsk"),
             *("-c", f"model.base_url={server.base_url}"),
-            *("-c", f"session.dir={work.parent}/sessions"),
+            *kept,
             cwd=work,
             env={"ANTHROPIC_API_KEY": "loopback"},
         )
 
     assert (done.code, done.out) == (0, "ok\n")
     assert "1 tool call (1 error, 1 not allowed)" in done.err
+    (log,) = (work.parent / "sessions").glob("*.jsonl")
+    shown = await pod("session", "show", str(log.stem), *kept, cwd=work)
+    assert "permission: bash denied by default (default_action" in shown.out
 
 
 async def test_what_nobody_can_be_asked_about_is_denied(work: Path) -> None:

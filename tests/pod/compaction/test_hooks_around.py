@@ -7,11 +7,12 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from pod.compaction.job import Done, Failed, Skipped
+from pod.compaction.job import Done, Failed, Outcome, Skipped
 from pod.entries import (
     CompactionStart,
     FileDetails,
     ItemEntry,
+    RunEnd,
 )
 from pod.events import CompactSkipped, HookFailed
 from pod.hooks.answers import (
@@ -27,6 +28,7 @@ from pod.hooks.payloads import (
     Compacting,
     HookEvent,
 )
+from pod.pod import Stopped
 from pod.session import Session
 from tests.pod.compaction.pods import TABLE, FillingPod, Make, unpaired
 from tests.worker.compact import policies, summarisers
@@ -145,6 +147,85 @@ async def test_a_cancel_cannot_end_a_run_that_has_no_room_left(make: Make) -> No
         "hook: a hook does not want it: never",
         "mechanical: used",
     )
+
+
+async def test_a_cancel_undoes_what_an_earlier_hook_made(make: Make) -> None:
+    """Where a run waits too: who says no is not passed by."""
+    made = Told(BeforeCompactAnswer(compaction=HookCompaction(summary="By a hook.")))
+    told = Told(BeforeCompactAnswer(cancel=True, message="never"))
+    pod = make(calls=8, hooks=[*made.hooks, *told.hooks])
+
+    await pod.pod.run("Fetch everything.")
+
+    [entry] = pod.compactions
+    assert (entry.mode, entry.from_hook) == ("mechanical", False)
+    assert entry.receipt.attempts == (
+        "hook: a hook does not want it: never",
+        "mechanical: used",
+    )
+
+
+class Slow:
+    """A hook that is told of a compaction and does not come back."""
+
+    def __init__(self) -> None:
+        self.is_told = trio.Event()
+        self.hook = Hook(event="session_compact", name="slow", ask=self._ask)
+
+    async def _ask(self, payload: AnyPayload) -> object:
+        self.is_told.set()
+        await trio.sleep_forever()
+
+
+async def test_an_abort_behind_the_commit_ends_the_hook_and_the_run_goes_on(
+    make: Make,
+) -> None:
+    """There is room: the run must not end for want of it, nor be told so."""
+    slow = Slow()
+    pod = make(calls=8, hooks=[slow.hook])
+    ends: list[RunEnd] = []
+
+    async def run() -> None:
+        ends.append(await pod.pod.run("Fetch everything."))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await slow.is_told.wait()
+        assert pod.pod.abort_compaction()
+
+    assert [(end.outcome, end.text) for end in ends] == [
+        ("finished", "All 8 are fetched.")
+    ]
+    assert pod.heard.of(CompactSkipped) == []
+    assert (len(pod.compactions), unpaired(pod.told)) == (1, [])
+
+
+@pytest.mark.parametrize("how", ["abort", "stop"])
+async def test_who_ends_a_compaction_by_hand_too_late_is_told_that_it_is_done(
+    how: str, make: Make
+) -> None:
+    await make(calls=4, table=replace(TABLE, enabled=False)).pod.run("Fetch.")
+    slow = Slow()
+    pod = make(hooks=[slow.hook])
+    outcomes: list[Outcome | None] = []
+
+    async def compact() -> None:
+        try:
+            outcomes.append(await pod.pod.compact())
+        except Stopped as stopped:
+            outcomes.append(stopped.ended)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(compact)
+        await slow.is_told.wait()
+        if how == "abort":
+            assert pod.pod.abort_compaction()
+        else:
+            pod.pod.stop("interrupted")
+
+    [entry] = pod.compactions
+    assert outcomes == [Done(entry)]
+    assert pod.heard.of(CompactSkipped) == []
 
 
 async def test_a_hook_may_make_the_whole_compaction(make: Make) -> None:

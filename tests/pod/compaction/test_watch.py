@@ -15,6 +15,7 @@ from pod.entries import (
     Custom,
     ItemEntry,
     Known,
+    Mode,
     UsageEntry,
 )
 from pod.exits import Exit
@@ -594,3 +595,30 @@ async def test_every_call_shown_has_its_result(make: Make) -> None:
     calls = [i.call_id for i in pod.session.items if isinstance(i, ToolCall)]
     results = [i.call_id for i in pod.session.items if isinstance(i, ToolResult)]
     assert calls == results
+
+
+@pytest.mark.parametrize("mode", ["worker", "mechanical"])
+@pytest.mark.parametrize("size", [600, 4_000])
+async def test_a_provider_that_takes_less_than_the_limits_say_gets_half_and_half_again(
+    size: int, mode: Mode, make: Make
+) -> None:
+    """It gives no figure, and all of it is within what would be kept."""
+    table = replace(TABLE, mode=mode, retained_tokens=4_000, compact_threshold=40_000)
+    pod = make(
+        calls=5,
+        size=size,
+        table=table,
+        wrap=lambda client: Overflowing(client, {4, 5}),
+    )
+
+    end = await pod.pod.run("Fetch everything.")
+
+    first, second = pod.compactions
+    assert (end.outcome, end.text) == ("finished", "All 5 are fetched.")
+    assert [(c.reason, c.mode) for c in (first, second)] == [
+        ("overflow", mode),
+        ("overflow", "mechanical"),
+    ]
+    assert first.receipt.kept_tokens <= first.tokens_before // 2
+    assert second.receipt.kept_tokens <= first.receipt.kept_tokens // 2
+    assert unpaired(pod.told) == []

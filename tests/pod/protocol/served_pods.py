@@ -26,7 +26,7 @@ id = "echo"
 max_tokens = 1000
 context_window = 60000
 [tools]
-builtin = ["bash"]
+builtin = ["bash", "read_file"]
 [permissions]
 write_roots = []
 [session]
@@ -47,6 +47,7 @@ summary_target = 1000
 summary_cap = 1500
 reserve_tokens = 2000
 overview_tokens = 2000
+default_references = 0
 auto_continue = false
 """
 """Small, so that few outputs fill it."""

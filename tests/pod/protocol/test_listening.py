@@ -108,3 +108,21 @@ async def test_a_listener_hears_how_full_the_context_is_and_what_is_done_about_i
     assert [isinstance(e, Context) and e.tokens for e in after] == [None] * len(after)
     assert len(starts) == len(after) >= 2
     assert isinstance(ear.events[-1], Closing)
+
+
+async def test_fifty_listeners_of_which_ten_never_read_hold_nothing_up(
+    short: Path,
+) -> None:
+    ears = [Ear() for _ in range(40)]
+
+    async with serving(short) as client, trio.open_nursery() as nursery:
+        for ear in ears:
+            await ear.start(client, nursery)
+        silent = [client.events(from_seq=0, partial=True) for _ in range(10)]
+        for events in silent:
+            await events.begin()
+        await run(client)
+        await client.shutdown()
+
+    assert len(ears[0].lines) > 90
+    assert all(ear.lines == ears[0].lines for ear in ears)
