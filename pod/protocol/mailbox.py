@@ -106,6 +106,10 @@ class Mailbox:
                 await self._hurried.wait()
 
     async def drained(self) -> None:
-        """Wait until all that was put is sent, or never will be."""
+        """Wait until all that was put is sent, or never will be.
+
+        Nothing is held back meanwhile: somebody waits for it.
+        """
         while self.waiting and not self.is_closed:
+            self._hurried.set()
             await self.wait()
