@@ -296,6 +296,17 @@ def _see_through(started: Started) -> None:
 
 
 def surroundings_here(policy: Policy, path: str, home: str | None) -> Surroundings:
-    """Look around for commands under *policy* that have *path* as PATH."""
+    """Look around for commands under *policy* that have *path* as PATH.
+
+    Folders of it that commands may write are not asked what they need: what a
+    link in them says is the model's word, of the session before, say.
+    """
     where = home or str(Path.home())
-    return look(path, where, network=policy.network == "host")
+    own = [entry for entry in path.split(os.pathsep) if not _written_in(entry, policy)]
+    return look(os.pathsep.join(own), where, network=policy.network == "host")
+
+
+def _written_in(folder: str, policy: Policy) -> bool:
+    """Tell whether *folder*, or a folder on the way to it, lies in a write root."""
+    way = (Path(folder), *Path(folder).parents)
+    return any(is_within_any(os.path.realpath(step), policy.write) for step in way)
