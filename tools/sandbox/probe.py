@@ -143,7 +143,8 @@ def try_tier(tier: Tier, policy: Policy | None) -> Attempt:
         said = str(error)
     if said == "said":
         return Attempt(tier, works=True)
-    why = "; ".join(said.splitlines()[:3]) or "the trial ended without a word"
+    lines = [line.removeprefix(f"{tier}: ") for line in said.splitlines()[:3]]
+    why = "; ".join(lines).rstrip(".") or "the trial ended without a word"
     return Attempt(tier, works=False, why=why, remedy=_remedy(tier, said))
 
 
@@ -170,10 +171,11 @@ def _obstacle(tier: Tier, written: tuple[str, ...]) -> tuple[str, str]:
                 return "bubblewrap is not installed", install_command()
         case "landlock":
             if (version := landlock.abi()) < LEAST_LANDLOCK:
-                have = f"has version {version}" if version else "has none"
+                if not version:
+                    return "there is no Landlock", "Linux 6.2 has what is needed."
                 return (
-                    f"the kernel {have} of Landlock, 3 is needed",
-                    "Kernel 6.2 has it.",
+                    f"the kernel has version {version} of Landlock, 3 is needed",
+                    "Linux 6.2 has it.",
                 )
         case "off":
             pass
