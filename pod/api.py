@@ -12,7 +12,7 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar, overload
@@ -20,6 +20,7 @@ from typing import Self, TypeVar, overload
 import trio
 
 from pod.beside import beside
+from pod.cli.failing import UsageError
 from pod.cli.opening import Choice, open_session
 from pod.compaction.job import Outcome
 from pod.entries import AnyEntry, Mode, RunEnd
@@ -369,7 +370,12 @@ async def _opened(
     def warn(text: str) -> None:
         heard.tell(Warning(text))
 
-    with open_session(choice, parts, on_entry=heard.tell, warn=warn) as session:
+    opening = open_session(choice, parts, on_entry=heard.tell, warn=warn)
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(opening)
+        except UsageError as error:
+            raise SetupError(str(error)) from error
         async with parts.opened(session, approver=approver, tools=tools) as opened:
             hub = hub_over(session, parts.model.id, warn=warn)
             session.on_entry = to_all(hub.entry, heard.tell)

@@ -24,10 +24,11 @@ from pod.events import PodLive
 from pod.manifest_errors import ManifestError
 from pod.navigation import Navigation, navigate
 from pod.pod import Pod, Stopped, Switched
-from worker.events import Live
+from worker.events import Live, Warning
 
 Switch = Callable[[str], Switched]
-"""Gives what a model of this name is asked with. Raises SetupError, ManifestError."""
+"""Gives what a model of this name is asked with, and with the system prompt of the
+session's path. Raises SetupError, ManifestError."""
 Fork = Callable[[Path, str | None], str]
 """Copies the path to an entry of a log into a new session; gives that one's id.
 Blocks. Raises SessionError."""
@@ -89,6 +90,13 @@ async def go(
     except NavigationMissed as error:
         raise NotDone(str(error)) from error
     if not moved.cancelled and moved.new_leaf != moved.old_leaf:
+        if doors.switch is not None and pod.session.state.system != pod.setup.system:
+            # A branch has its own system prompt: the same model, asked with that.
+            try:
+                pod.become(doors.switch(pod.setup.model.id))
+            except (SetupError, ManifestError) as error:
+                text = f"the branch's own system prompt cannot be used: {error}"
+                listen(Warning(message=text))
         pod.watch.occupancy.reset()
         pod.files.become(files_of(pod.session))
     return moved

@@ -36,7 +36,8 @@ class Facts(Struct, frozen=True):
     system prompt and the tools' schemas; 0 where nobody counted them. *hooks*
     has the files of each hook, the program or the Python file first, *listeners*
     those of each listener; *steps* are
-    the paths gone through to the manifest, as those of a HookFile.
+    the paths gone through to the manifest, as those of a HookFile. *unpriced* are
+    models whose price is not known, where there is a budget in dollars.
     """
 
     read_roots: tuple[Place, ...]
@@ -46,7 +47,7 @@ class Facts(Struct, frozen=True):
     system_file: Place | None
     python: tuple[Place, ...]
     window: int | None
-    is_price_known: bool
+    unpriced: tuple[str, ...]
     overhead: int = 0
     hooks: tuple[tuple[HookFile, ...], ...] = ()
     listeners: tuple[tuple[HookFile, ...], ...] = ()
@@ -141,11 +142,11 @@ def _prompt(prompt: PromptTable, facts: Facts) -> Iterator[Finding]:
 
 
 def _limits(manifest: Manifest, facts: Facts) -> Iterator[Finding]:
-    budget = manifest.limits.max_budget_usd
-    if budget is not None and not facts.is_price_known:
+    if manifest.limits.max_budget_usd is not None and facts.unpriced:
+        models = " and ".join(quoted(id) for id in facts.unpriced)
         yield _error(
             "limits.max_budget_usd",
-            f"the price of {quoted(manifest.model.id)} is not known, so that this limit "
+            f"the price of {models} is not known, so that this limit "
             "cannot be kept; limit max_total_tokens or max_requests instead",
         )
 

@@ -20,14 +20,14 @@ def gather(
     cwd: Path,
     state_dir: Path,
     window: int | None,
-    is_price_known: bool,
+    unpriced: tuple[str, ...],
     overhead: int = 0,
 ) -> Facts:
     """Return the facts for ``check``.
 
     *cwd* is the folder the Pod works in, *state_dir* the folder for session
-    logs where the manifest names none. *window* (tokens) and *is_price_known*
-    are of the manifest's model, *overhead* (tokens) of its system prompt and tools.
+    logs where the manifest names none. *window* (tokens) is the manifest's model's,
+    *overhead* (tokens) of its system prompt and tools; *unpriced* as in Facts.
     """
     manifest = loaded.manifest
     beside = loaded.beside
@@ -53,7 +53,7 @@ def gather(
             _listener_files(listener, loaded) for listener in manifest.listeners
         ),
         window=manifest.model.context_window or window,
-        is_price_known=is_price_known,
+        unpriced=unpriced,
         overhead=overhead,
     )
 

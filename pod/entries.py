@@ -26,7 +26,7 @@ class Header(Struct, frozen=True, tag="session", omit_defaults=True):
     cwd: str
     system: str
     sandbox: str = "off"
-    """What held commands when it began: "bwrap", "landlock", "seatbelt", "off"; "none": there was no tool that runs them."""
+    """What held commands when it began: "bwrap", "landlock", "seatbelt", "off"; "none": there was no tool that runs them; "": not known, the session was imported."""
     parent_session: str | None = None
     """Id of the session this one was forked from."""
     pod: str = ""

@@ -126,7 +126,7 @@ class LimitsTable(Struct, frozen=True, forbid_unknown_fields=True):
     max_budget_usd: Annotated[
         Annotated[float, Meta(gt=0, le=1_000_000)] | None, Meta(examples=[5.0])
     ] = None
-    """Most US dollars one run may cost. Needs a model whose price is known."""
+    """Most US dollars one run may cost. Needs models whose prices are known, those that compactions ask too."""
     timeout: Annotated[Seconds | None, Meta(examples=[3600.0])] = None
     """Most seconds one run may take."""
 

@@ -18,12 +18,12 @@ from pod.session import Session
 from pod.setup import (
     Opened,
     Parts,
-    is_price_known,
     model_of,
     open_pod,
     refuse_limits,
     scripted_policy,
     summary_models,
+    unpriced,
     watch_over,
 )
 from worker.client import Client
@@ -81,12 +81,14 @@ def switched(
     model = model_of(manifest, None if is_own else name)
     if not is_own and manifest.limits.max_budget_usd is not None:
         table = replace(manifest.model, id=name)
-        if not is_price_known(replace(manifest, model=table)):
+        if name in unpriced(replace(manifest, model=table)):
             raise SetupError(
                 f"the price of {name} is not known, so limits.max_budget_usd"
                 " cannot be held"
             )
-    setup = setup_for(opened.setup, model)
+    # The prompt is that of the branch: a navigation may have led to another.
+    own = replace(opened.setup, system=pod.session.state.system)
+    setup = setup_for(own, model)
     refuse_limits(parts, setup)
     old = pod.setup
     watching = partial(

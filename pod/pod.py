@@ -49,6 +49,7 @@ from worker.events import Listen
 from worker.items import UserText
 from worker.limits import Spent
 from worker.loop import Setup, run_turn
+from worker.refused import RefusedBlock
 
 
 class NothingToDo(Exception):
@@ -104,6 +105,7 @@ class Pod:
         self._stop: Stop | None = None
         self._is_running = False
         self._halts = Halts()
+        self._refused = RefusedBlock()
         self._returned: tuple[str, ...] = ()
         self._owed: tuple[RunEnd, ...] = ()
         """Ends of runs that the log did not take; the next run writes them first."""
@@ -350,6 +352,7 @@ class Pod:
                 occupancy=self.watch.occupancy,
                 gate=partial(self._gate, requests),
                 sending=self._halts.sending,
+                refused=self._refused,
             )
             reason: Reason = "mid_turn"
             verdict: Verdict | None = None
@@ -440,11 +443,15 @@ class Pod:
                 )
                 with trio.CancelScope(shield=True):
                     self.session.append(change)
-                    self.setup = with_hooks(to.setup, self.hooks, self.session)
-                    self.watch = to.watch
+                    self.become(to)
                     await self.session.commit()
                 return outcome
             raise Stopped(self._stop or "cancelled")
+
+    def become(self, to: Switched) -> None:
+        """Go on with *to*. Not while a run is under way."""
+        self.setup = with_hooks(to.setup, self.hooks, self.session)
+        self.watch = to.watch
 
     def abort_compaction(self) -> bool:
         """Abort the compaction that is under way, or asked for, and nothing else.

@@ -302,7 +302,7 @@ def refuse_errors(loaded: Loaded, cwd: Path, store: Store, model: Model) -> None
         cwd=cwd,
         state_dir=store.folder,
         window=model.window,
-        is_price_known=is_price_known(loaded.manifest),
+        unpriced=unpriced(loaded.manifest),
     )
     findings = check(loaded.manifest, facts)
     errors = [f for f in findings if f.level == "error"]
@@ -324,16 +324,20 @@ def surroundings(cwd: Path) -> str:
     return f"Working folder: {path_text(cwd)}\nSystem: {platform.system()}"
 
 
-def is_price_known(manifest: Manifest) -> bool:
-    """Say whether a budget can be held.
+def unpriced(manifest: Manifest) -> tuple[str, ...]:
+    """Return the models by which a budget in dollars could not be held.
 
-    Looks the price up only where there is a budget: that takes 0.2 s.
+    Those of compactions count: a cost that is not known uses up the whole budget.
+    Looks prices up only where there is a budget: that takes 0.2 s.
     """
     if manifest.limits.max_budget_usd is None or manifest.model.provider == "scripted":
-        return True
+        return ()
     from worker.prices import is_priced
 
-    return is_priced(manifest.model.id)
+    table = manifest.compaction
+    ids = (manifest.model.id, table.worker_model, *table.models)
+    asked = dict.fromkeys(id for id in ids if id is not None)
+    return tuple(id for id in asked if not is_priced(id))
 
 
 def _client_of(manifest: Manifest) -> OpenClient:

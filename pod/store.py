@@ -43,7 +43,8 @@ class Listed(Struct, frozen=True):
     """What a listing tells of a session, from its first and last entries alone.
 
     *entries* is the seq of the last one, *outcome* that of the last run, "" while
-    one goes on (or was cut off), "imported" where none began since an import. *prompt* is the first line of the first prompt.
+    one goes on (or was cut off), "imported" where none began since an import, "forked"
+    where none began in a copy that ends in the middle of one. *prompt* is the first line of the first prompt.
     *damaged* is set where one of the entries read is damaged; damage between
     the two ends is not seen. *broken* says why nothing else is known. *modified* is in seconds since 1970,
     *size* in bytes.
@@ -300,17 +301,21 @@ def _entries(data: bytes, *, whole: bool) -> _Piece:
 
 def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Listed:
     prompt = name = outcome = ""
-    for entry in head:
-        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText):
-            prompt = entry.item.text.strip().partition("\n")[0][:200]
-            break
+    said = [
+        entry.item
+        for entry in head
+        if isinstance(entry, ItemEntry) and isinstance(entry.item, UserText)
+    ]
+    # What a person wrote, before what a program wrote in his place.
+    for item in sorted(said, key=lambda item: item.synthetic)[:1]:
+        prompt = item.text.strip().partition("\n")[0][:200]
     for entry in [*head, *tail]:
         if isinstance(entry, Custom) and entry.kind == "import":
             outcome = "imported"
         elif isinstance(entry, SessionInfo):
             name = entry.name
         elif isinstance(entry, RunEnd):
-            outcome = entry.outcome
+            outcome = "forked" if entry.reason == "forked" else entry.outcome
         elif entry.run:
             outcome = ""
     last = max((entry.seq for entry in [*head, *tail]), default=0)

@@ -37,6 +37,7 @@ from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
 from worker.permit import Decision, Stopped
+from worker.refused import RefusedBlock
 from worker.retry import RetryPolicy
 from worker.sending import Sending
 from worker.tokens import Counter
@@ -127,16 +128,19 @@ async def run_turn(
     occupancy: Occupancy,
     gate: Gate,
     sending: Sending | None = None,
+    refused: RefusedBlock | None = None,
 ) -> Ending:
     """Run one turn on *history* until the model is done or something ends it.
 
     Input that waits is delivered before each request, and a turn does not end
     while some is waiting. *occupancy* follows this history. Cancelled, the turn
     leaves every call answered. *sending* can break off a request: the gate is
-    asked then before it is sent again.
+    asked then before it is sent again. *refused* remembers from turn to turn what
+    of its own the provider does not take back.
     """
     sending = sending or Sending()
-    turn = _Turn(setup, history, spent, listen, occupancy)
+    refused = refused or RefusedBlock()
+    turn = _Turn(setup, history, spent, listen, occupancy, refused)
     history.deliver()
     while True:
         if reached := spent.reached(setup.limits):
@@ -172,6 +176,7 @@ class _Turn:
         spent: Spent,
         listen: Listen,
         occupancy: Occupancy,
+        refused: RefusedBlock,
     ) -> None:
         self._setup = setup
         self._history = history
@@ -184,7 +189,7 @@ class _Turn:
         self._estimate: int | None = None
         self._most_output = setup.model.max_tokens
         self._media = Media()
-        self._is_native = True
+        self._refused = refused
         self._taken: set[str] = set()
         self._scanned = 0
         self._memory = Memory()
@@ -212,8 +217,10 @@ class _Turn:
 
         Or the text in place of a compaction block that the provider does not take.
         """
-        if self._is_native and is_about_compaction(failure):
-            self._is_native = False
+        items = self._history.items
+        if is_about_compaction(failure) and not self._refused.is_in(items):
+            if not self._refused.learn(items):
+                return False
             self._listen(
                 Warning(
                     message="the provider does not take its own compaction block back:"
@@ -251,7 +258,7 @@ class _Turn:
             media=self._media,
             previous_length=self._previous_length,
             memory=self._memory,
-            is_native=self._is_native,
+            is_native=not self._refused.is_in(self._history.items),
         )
         if wrong := problems(request, model=setup.model, checked=self._checked):
             raise ProviderError(

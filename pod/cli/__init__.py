@@ -18,11 +18,18 @@ from pod.cli.options import ExportFormat, Mode, Options, OutputFormat, Permissio
 from pod.exits import Exit
 from pod.version import VERSION
 
+
+def _shown(default: object) -> str | None:
+    """Return a default as help shows it; nothing, no and empty go without saying."""
+    return str(default) if default else None
+
+
 app = App(
     name="pod",
     help="Run LLM agents that keep going: one manifest, one command, JSON-lines events.",
     version=VERSION,
     version_flags=["--version"],
+    default_parameter=Parameter(show_default=_shown),
 )
 session_app = App(
     name="session", help="Look at sessions, move about in them, and repair them."
@@ -42,7 +49,10 @@ def run(
     settings: Settings = (),
     cd: Folder = None,
     resume: Annotated[
-        str | None, Parameter(help="Go on with this session: its id, or a part of it.")
+        str | None,
+        Parameter(
+            metavar="SESSION", help="Go on with this session: its id, or a part of it."
+        ),
     ] = None,
     continue_: Annotated[
         bool,
@@ -62,8 +72,9 @@ def run(
     at: Annotated[
         str | None,
         Parameter(
+            metavar="ENTRY",
             help="With --resume or --continue: go on from this entry (pod session tree"
-            " has them), before it if it is a message of the user's."
+            " has them), before it if it is a message of the user's.",
         ),
     ] = None,
     ephemeral: Annotated[
@@ -94,7 +105,8 @@ def run(
         ),
     ] = None,
     model: Annotated[
-        str | None, Parameter(help="The model's id (model.id of the manifest).")
+        str | None,
+        Parameter(metavar="ID", help="The model's id (model.id of the manifest)."),
     ] = None,
     max_requests: Annotated[
         int | None,
@@ -109,7 +121,8 @@ def run(
         float | None, Parameter(help="Most US dollars to spend.")
     ] = None,
     timeout: Annotated[
-        str | None, Parameter(help="Longest time for the run: 90, 90s, 30m, 2h.")
+        str | None,
+        Parameter(metavar="TIME", help="Longest time for the run: 90, 90s, 30m, 2h."),
     ] = None,
     permission_mode: Annotated[
         PermissionMode | None,
@@ -122,6 +135,7 @@ def run(
         tuple[str, ...],
         Parameter(
             name=["--allowed-tools", "--allowedTools"],
+            metavar="RULES",
             negative=(),
             help='Only these calls: "Read, Bash(git *)". What no rule allows is denied.',
         ),
@@ -130,6 +144,7 @@ def run(
         tuple[str, ...],
         Parameter(
             name=["--disallowed-tools", "--disallowedTools"],
+            metavar="RULES",
             negative=(),
             help='Never these calls, whatever else is allowed: "Bash(rm *)".',
         ),
@@ -186,7 +201,10 @@ def compact(
     /,
     *,
     instructions: Annotated[
-        str, Parameter(help="What the summary should look at in particular.")
+        str,
+        Parameter(
+            metavar="TEXT", help="What the summary should look at in particular."
+        ),
     ] = "",
     mode: Annotated[
         Mode | None,
@@ -203,7 +221,11 @@ def compact(
     ] = False,
     at: Annotated[
         str | None,
-        Parameter(help="With --dry-run: as if this entry of the log were the last."),
+        Parameter(
+            metavar="ENTRY",
+            help="With --dry-run: as if this entry of the log were the last; an entry"
+            " is named as for pod session goto.",
+        ),
     ] = None,
     refresh_prompt: Annotated[
         bool,
@@ -523,7 +545,10 @@ def goto(
         ),
     ] = None,
     instructions: Annotated[
-        str, Parameter(help="What the summary should look at in particular.")
+        str,
+        Parameter(
+            metavar="TEXT", help="What the summary should look at in particular."
+        ),
     ] = "",
     replace_instructions: Annotated[
         bool,
@@ -532,7 +557,10 @@ def goto(
         ),
     ] = False,
     label: Annotated[
-        str, Parameter(help="A name for the summary, or for the entry without one.")
+        str,
+        Parameter(
+            metavar="NAME", help="A name for the summary, or for the entry without one."
+        ),
     ] = "",
     manifest: ManifestPath = None,
     settings: Settings = (),

@@ -19,11 +19,11 @@ from pod.open_tools import open_scope, open_tools
 from pod.render_manifest import render
 from pod.schema import manifest_schema
 from pod.setup import (
-    is_price_known,
     model_of,
     scripted_policy,
     spec_of,
     system_prompt,
+    unpriced,
 )
 from pod.store import Store
 from worker.api import ToolSpec
@@ -53,7 +53,7 @@ def run_check(
         cwd=cwd,
         state_dir=Store(loaded.session_dir).folder,
         window=model.window,
-        is_price_known=is_price_known(loaded.manifest),
+        unpriced=unpriced(loaded.manifest),
         overhead=overhead,
     )
     findings = check(loaded.manifest, facts)

@@ -28,7 +28,7 @@ from pod.log import read_log
 from pod.pod import Pod, Stopped
 from pod.session import Session
 from pod.setup import assemble, init_event, model_of, open_pod
-from tools.text import clean, one_line
+from tools.text import clean, counted, one_line
 from worker.client import OpenClient
 from worker.items import (
     AssistantText,
@@ -82,6 +82,10 @@ async def compact_loaded(
     at: str | None = None,
 ) -> int:
     """Open the session, compact, and close; *open_client* in place of the manifest's."""
+    if mode == "remote" and loaded.manifest.compaction.remote_endpoint is None:
+        raise UsageError(
+            "--mode remote needs a server of yours: -c compaction.remote_endpoint=URL"
+        )
     if is_dry:  # nobody is asked: no key is needed, either
         open_client = partial(ScriptedClient, Script([]), model_of(loaded.manifest))
     parts = assemble(loaded, cwd, open_client, commands=False)
@@ -106,7 +110,7 @@ async def compact_loaded(
                 output.begin(session.id, init_event(parts, session, opened.setup))
                 with output.shown():
                     outcome = await _compacted(agent, instructions, mode)
-            return _give_outcome(stdout, outcome, session)
+            return _give_outcome(stdout, outcome, session, is_told=not options.quiet)
 
 
 async def _compacted(
@@ -126,7 +130,10 @@ async def _compacted(
     return outcome
 
 
-def _give_outcome(stdout: int, outcome: Outcome | Stop, session: Session) -> int:
+def _give_outcome(
+    stdout: int, outcome: Outcome | Stop, session: Session, *, is_told: bool
+) -> int:
+    """Print what came of it; *is_told*: why nothing was begun stands there already."""
     match outcome:
         case Done(entry):
             told = compactions(_entries(session))
@@ -140,7 +147,8 @@ def _give_outcome(stdout: int, outcome: Outcome | Stop, session: Session) -> int
             write_result(stdout, f"{saved:,} tokens saved by leaving out tool output\n")
             return Exit.DONE
         case Skipped(reason, message):
-            say(f"pod: {message}")
+            if not is_told:
+                say(f"pod: {message}")
             return Exit.BLOCKED if reason == "hook" else Exit.CONTEXT
         case Failed(entry):
             say(f"pod: {entry.message}")
@@ -172,22 +180,24 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield "dry run: no model was asked, nothing was written"
     yield f"mode       {plan.mode}"
     yield f"now        {plan.tokens:,} tokens, {plan.overhead:,} of them system prompt and tools"
-    yield f"summarised {cut.index} items, {cut.summarised_tokens:,} tokens"
+    gone = counted(cut.index, "item")
+    yield f"summarised {gone}, {cut.summarised_tokens:,} tokens"
     if prefix := len(start.turn_prefix):
         yield (
             f"split turn {prefix} of them, {plan.turn_prefix_tokens:,} tokens, begin the"
             " turn that is kept in part"
         )
-    yield f"kept       {len(start.items) - cut.index} items, {cut.kept_tokens:,} tokens"
+    kept = counted(len(start.items) - cut.index, "item")
+    yield f"kept       {kept}, {cut.kept_tokens:,} tokens"
     yield f"first kept {_first_kept(start)}"
     if cut.clips:
         yield f"clipped    {len(cut.clips)} of the kept items, too large to be kept whole"
     if lost := len(cut.dropped_reasoning):
         yield f"left out   {lost} pieces of reasoning in the loop that is cut"
-    told = f"{len(start.directives)} messages, {start.directive_tokens:,} tokens"
-    yield f"directives {told}"
+    told = counted(len(start.directives), "message")
+    yield f"directives {told}, {start.directive_tokens:,} tokens"
     if plan.mode not in BY_CALLS:
-        yield f"references {len(plan.files)} files"
+        yield f"references {counted(len(plan.files), 'file')}"
         yield from (
             f"           {one_line(f.path)}  {one_line(f.use)}" for f in plan.files
         )

@@ -32,7 +32,7 @@ from pod.load_manifest import Loaded, load, resolved
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
 from pod.path_text import path_text
-from pod.setup import is_price_known, model_of, system_prompt
+from pod.setup import model_of, system_prompt, unpriced
 from pod.store import Store
 from pod.toml_text import printable
 from tools.text import counted
@@ -115,7 +115,7 @@ def _manifest(loaded: Loaded, cwd: Path, prompt: str) -> Iterator[Finding]:
         cwd=cwd,
         state_dir=Store(loaded.session_dir).folder,
         window=found.window,
-        is_price_known=is_price_known(loaded.manifest),
+        unpriced=unpriced(loaded.manifest),
         overhead=overhead,
     )
     for each in check(loaded.manifest, facts):

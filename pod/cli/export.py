@@ -82,6 +82,10 @@ def _pieces(format: ExportFormat, session: Exported) -> Iterator[str]:
 
 def _to_file(output: Path, pieces: Iterator[str], *, force: bool) -> None:
     """Write a whole file or none; one that is there stays unless *force*."""
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder: name a file in it")
+    if not output.parent.is_dir():
+        raise UsageError(f"{output.parent}: no such folder")
     if os.path.lexists(output) and not force:
         raise UsageError(f"{output} is there already: --force writes over it")
     beside = output.with_name(f".{output.name}.{os.getpid()}")

@@ -16,6 +16,7 @@ Settings = Annotated[
     tuple[str, ...],
     Parameter(
         name=["--set", "-c"],
+        metavar="KEY=VALUE",
         negative=(),
         help="Override a key of the manifest: table.key=value, the value as TOML.",
     ),

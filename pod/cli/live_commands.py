@@ -25,6 +25,7 @@ def serve(
         str | None,
         Parameter(
             name=["--session", "--resume"],
+            metavar="SESSION",
             help="Go on with this session: its id, or a part of it.",
         ),
     ] = None,
@@ -47,6 +48,7 @@ def serve(
         tuple[str, ...],
         Parameter(
             negative=(),
+            metavar="ADDRESS",
             help="Where clients connect: unix:///path/to.sock, or stdio:// for the"
             " program that starts it. Without it a socket in the runtime folder.",
         ),

@@ -21,7 +21,7 @@ from pod.entries import (
     PromptChange,
     SandboxChange,
 )
-from pod.errors import EntryNotFound, SessionDamaged
+from pod.errors import SessionDamaged
 from pod.log import read_log
 from pod.path_text import path_text
 from pod.session import Session
@@ -89,14 +89,8 @@ def open_session(
 
 
 def _move(session: Session, at: str) -> None:
-    """Put the leaf on the entry *at*, in memory. Raises UsageError."""
-    try:
-        session.append(Leaf(target=find_entry(session.tree, at)))
-    except EntryNotFound:
-        raise UsageError(
-            f"--at {at}: no such entry in session {session.id}; pod session tree"
-            " shows what is there"
-        ) from None
+    """Put the leaf on the entry *at*, in memory. Raises what find_entry raises."""
+    session.append(Leaf(target=find_entry(session.tree, at)))
 
 
 def _opened(choice: Choice, parts: Parts, source: Path | None) -> Session:
@@ -207,7 +201,10 @@ def _settle_sandbox(
     before = session.state.sandbox
     if before != parts.tier:
         session.append(SandboxChange(tier=parts.tier, previous=before))
-        warn(f"bash runs in another sandbox than before: {parts.tier}, not {before}")
+        if before:
+            warn(
+                f"bash runs in another sandbox than before: {parts.tier}, not {before}"
+            )
 
 
 def _settle_model(session: Session, parts: Parts) -> None:

@@ -14,6 +14,7 @@ from pod.entries import (
     CompactionFailed,
     CompactionStart,
     Prune,
+    Receipt,
 )
 from pod.events import NavigateStart
 from tools.text import clean, counted, one_line, short_line
@@ -67,6 +68,8 @@ def start_line(entry: CompactionStart) -> str:
 def done_line(entry: Compaction) -> str:
     """Return a receipt in one line."""
     receipt = entry.receipt
+    if _is_imported(entry):
+        return f"{_size(entry)}, by another agent"
     parts = [
         f"{counted(receipt.summarised_items, 'item')} summarised",
         f"{receipt.kept_items} kept",
@@ -164,6 +167,10 @@ def receipt_lines(told: Told, of: int, *, with_summary: bool = True) -> Iterator
 
 def _done(entry: Compaction) -> Iterator[str]:
     receipt = entry.receipt
+    if _is_imported(entry):
+        yield _row("mode", "another agent's, before the import")
+        yield _row("tokens", _size(entry))
+        return
     saved = entry.tokens_before - entry.tokens_after
     yield _row("mode", _mode(entry))
     if entry.short_summary:
@@ -208,6 +215,19 @@ def _done(entry: Compaction) -> Iterator[str]:
             f"{requests}, {receipt.worker_input_tokens:,} tokens of input",
         )
     yield _row("used", _used(entry))
+
+
+def _is_imported(entry: Compaction) -> bool:
+    """Whether another agent made it: then nothing is known but what its file says."""
+    return entry.receipt == Receipt()
+
+
+def _size(entry: Compaction) -> str:
+    """Return how large the context was, and became where that is known."""
+    before = f"{entry.tokens_before:,}"
+    if not entry.tokens_after:
+        return f"{before} tokens before, after it not known"
+    return f"{before} to {entry.tokens_after:,} tokens ({_percent(entry)})"
 
 
 def _maker(entry: Compaction) -> str:

@@ -7,12 +7,23 @@ from typing import Literal
 from pod.cli.asking import asked
 from pod.cli.failing import usage
 from pod.cli.streams import give, say
-from pod.entries import DeliveredEntry, InputEntry, RunEnd
+from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
 from pod.exits import Exit
-from pod.protocol.client import Client, Disconnected, EventStream, connect
+from pod.protocol.client import (
+    Client,
+    Disconnected,
+    EventStream,
+    RequestFailed,
+    connect,
+)
 from pod.protocol.registry import find
 
 How = Literal["prompt", "steer", "follow_up"]
+_FLAGS = {
+    "already_running": "--steer or --follow-up",
+    "not_running": "without --steer",
+}
+"""What to write instead, by the error of a request that came at the wrong time."""
 
 
 def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
@@ -39,7 +50,7 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
     async with connect(find(target)) as client:
         events = client.events(
             from_seq=client.snapshot.state.seq + 1,
-            types=("input", "delivered", "result"),
+            types=("input", "delivered", "handed_back", "result"),
         )
         if wait:
             await events.begin()
@@ -56,13 +67,18 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
 
 async def _said(client: Client, text: str, how: How) -> str | None:
     """Send *text*; return the run it is for, where that is known."""
-    match how:
-        case "prompt":
-            return await client.prompt(text)
-        case "steer":
-            await client.steer(text)
-        case "follow_up":
-            await client.follow_up(text)
+    try:
+        match how:
+            case "prompt":
+                return await client.prompt(text)
+            case "steer":
+                await client.steer(text)
+            case "follow_up":
+                await client.follow_up(text)
+    except RequestFailed as error:
+        if flags := _FLAGS.get(error.code):
+            raise RequestFailed(error.code, f"{error} ({flags})") from None
+        raise
     return None
 
 
@@ -75,6 +91,10 @@ async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
                 input = event.input
             case DeliveredEntry() if run is None and input in event.inputs:
                 run = event.run
+            case HandedBack() if run is None and input in event.inputs:
+                raise RequestFailed(
+                    "interrupted", "it was handed back: somebody interrupted the Pod"
+                )
             case RunEnd() if run is not None and event.run == run:
                 return event
             case _:

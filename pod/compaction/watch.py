@@ -67,6 +67,8 @@ class ContextWatch:
         self.thresholds = derive(window)
         self._recoveries = 0
         self._responses = -1
+        self._inputs: frozenset[str] = frozenset()
+        """Those that were there when the run began, or when it last made room."""
 
     def told(self, entry: Known) -> Context | None:
         """Return what *entry* says of how full the context is; None where nothing."""
@@ -110,6 +112,7 @@ class ContextWatch:
         self._recoveries, self._responses = 0, -1
         if not self._settings.enabled:
             return
+        self._inputs = self._all_inputs()
         if is_new_input:
             self._half_open()
         if limits is None:  # an overflow may still ask a compact worker
@@ -188,10 +191,22 @@ class ContextWatch:
         if opened:
             self._session.append(*opened)
 
+    def _all_inputs(self) -> frozenset[str]:
+        waiting = (entry.input for entry in self._session.pending_inputs)
+        return frozenset(waiting) | self._session.tree.delivered
+
+    def _hear(self) -> None:
+        """Half-open the breakers where the run got input since it last made room."""
+        got = self._session.tree.delivered - self._inputs
+        self._inputs |= got
+        if got:
+            self._half_open()
+
     async def make_room(self, tokens: int, spent: Spent) -> Verdict | None:
         """Compact before a request of *tokens*; what ends the run where that fails."""
         limits = self.thresholds
         limit = tokens - 1 if limits is None else limits.turn
+        self._hear()
         if self._session.thrash.over_limit().is_thrash:
             return await self._too_large(limit, "mid_turn", "thrash")
         job = Job(
@@ -213,6 +228,7 @@ class ContextWatch:
         """
         if not self._settings.enabled:
             return verdict_of(endings.Failed(failure))
+        self._hear()
         await self._learn(failure)
         self._recoveries = self._recoveries + 1 if responses == self._responses else 1
         self._responses = responses

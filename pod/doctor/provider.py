@@ -12,7 +12,7 @@ from pod.errors import SetupError
 from pod.exits import Exit
 from pod.load_manifest import Loaded
 from pod.manifest import ModelTable
-from pod.setup import is_price_known, model_of, scripted_policy
+from pod.setup import model_of, scripted_policy, unpriced
 from pod.toml_text import printable
 from worker.keys import find_key, is_foreign, missing_key
 from worker.known_models import find_known, hints
@@ -64,7 +64,7 @@ def _price(loaded: Loaded) -> Iterator[Finding]:
     is_known = is_priced(loaded.manifest.model.id)
     if is_known:
         yield ok("price", "known", True)
-    elif is_price_known(loaded.manifest):  # nobody asks for it
+    elif not unpriced(loaded.manifest):  # nobody asks for it
         yield note("price", "not known: costs are shown as unknown", False)
     else:
         yield error(

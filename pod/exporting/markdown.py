@@ -95,9 +95,10 @@ def _entry(entry: AnyEntry) -> Iterator[str]:
         case CustomMessage(kind=kind, text=text):
             yield f"\n## System: {_one_line(kind)}\n\n{_shown(text)}\n"
         case Compaction():
+            after = f", {entry.tokens_after:,} after" if entry.tokens_after else ""
             yield (
-                f"\n---\n\n## Compaction\n\n*{entry.tokens_before:,} tokens before,"
-                f" {entry.tokens_after:,} after*\n\n{_shown(entry.summary)}\n\n---\n"
+                f"\n---\n\n## Compaction\n\n*{entry.tokens_before:,} tokens before{after}*"
+                f"\n\n{_shown(entry.summary)}\n\n---\n"
             )
         case BranchSummary(summary=summary):
             yield f"\n## What was done on the branch that was left\n\n{_shown(summary)}\n"

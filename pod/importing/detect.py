@@ -21,7 +21,10 @@ MOST_LINES = 1000
 WRAPPED = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})
 """The types of Codex's lines; each has a payload."""
 
-KNOWN = "pi, oh-my-pi, Claude Code, Codex and SWE-agent"
+EXPORTED = (b'{"format":"pod-session/', b'{"schema_version":"ATIF-')
+"""How Pod's own exports begin that cannot be imported."""
+
+KNOWN = "pi, oh-my-pi, Claude Code, Codex or SWE-agent"
 
 
 class _Probe(Struct):
@@ -99,6 +102,11 @@ def detect(heads: Iterable[bytes]) -> Detected:
             return found
     if not first:
         raise NotImportable(f"no JSON in it: no session of {KNOWN}")
+    if first.startswith(EXPORTED):
+        raise NotImportable(
+            "an export for other programs; what Pod itself can read again is written"
+            " by pod export -f pi"
+        )
     begin = printable(first[:60].decode("utf-8", "replace"))
     raise NotImportable(f"no session of {KNOWN}: it begins with {begin}")
 

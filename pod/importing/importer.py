@@ -99,7 +99,13 @@ def import_file(
             steps, kept, _Loader(fd, detected.format), Blobs(file), tally, now=at
         )
         header = Header(
-            format=FORMAT, id=store.new_id(), at=at, cwd=cwd, system=system, pod=pod
+            format=FORMAT,
+            id=store.new_id(),
+            at=at,
+            cwd=cwd,
+            system=system,
+            pod=pod,
+            sandbox="",
         )
         notice = Notice(message=_told(detected.origin, file))
 

@@ -41,7 +41,7 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class Outline(Struct, frozen=True, gc=False):
-    """A record without its text; some hundred bytes.
+    """A record without its text; some hundred bytes, about a thousand with its place.
 
     *signed*: it has reasoning that the provider can verify; *blank*: a user
     message without anything in it; *size* is the length of a result's text,

@@ -10,6 +10,7 @@ from pod.entries import (
     CompactionFailed,
     CompactionStart,
     DeliveredEntry,
+    HandedBack,
     InputEntry,
     ItemEntry,
     ModelChange,
@@ -153,7 +154,7 @@ class Following:
                 self._questions.clear()
             case InputEntry():
                 self._inputs[entry.input] = entry.text
-            case DeliveredEntry():
+            case DeliveredEntry() | HandedBack():
                 for input in entry.inputs:
                     self._inputs.pop(input, None)
             case UsageEntry():

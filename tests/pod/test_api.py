@@ -233,6 +233,17 @@ async def test_a_folder_that_is_not_there_is_said(place: Path) -> None:
             pass
 
 
+async def test_a_session_of_another_folder_is_refused(place: Path) -> None:
+    (place / "other").mkdir()
+    manifest = place / "pod.toml"
+    async with Pod.from_manifest(manifest, cwd=place) as pod:
+        await pod.run("one")
+
+    with pytest.raises(SetupError, match="go on there with"):
+        async with Pod.from_manifest(manifest, cwd=place / "other", resume=pod.session):
+            pass
+
+
 async def test_compacting_says_what_came_of_it(place: Path) -> None:
     async with Pod.from_manifest(cwd=place) as pod:
         outcome = await pod.compact()

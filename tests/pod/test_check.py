@@ -38,7 +38,7 @@ FINE = Facts(
     system_file=None,
     python=(),
     window=200_000,
-    is_price_known=True,
+    unpriced=(),
 )
 
 
@@ -152,13 +152,21 @@ def test_values_that_just_go_together() -> None:
 def test_a_budget_in_dollars_needs_a_price() -> None:
     manifest = Manifest(model=ModelTable(id="m"), limits=LimitsTable(max_budget_usd=1))
 
-    assert check(manifest, replace(FINE, is_price_known=False)) == (
+    assert check(manifest, replace(FINE, unpriced=("m",))) == (
         error(
             "limits.max_budget_usd",
             'the price of "m" is not known, so that this limit cannot be kept; limit max_total_tokens or max_requests instead',
         ),
     )
-    assert check(Manifest(), replace(FINE, is_price_known=False)) == ()
+    assert check(Manifest(), replace(FINE, unpriced=("m",))) == ()
+
+
+def test_every_model_without_a_price_is_named() -> None:
+    manifest = Manifest(limits=LimitsTable(max_budget_usd=1))
+
+    [found] = check(manifest, replace(FINE, unpriced=("a", "b")))
+
+    assert found.text.startswith('the price of "a" and "b" is not known, so')
 
 
 def test_a_compaction_must_have_room_under_its_limits() -> None:

@@ -14,7 +14,7 @@ def facts(loaded: Loaded, cwd: Path) -> Facts:
         cwd=cwd,
         state_dir=cwd / "state",
         window=1000,
-        is_price_known=False,
+        unpriced=("m",),
     )
 
 
@@ -48,7 +48,7 @@ def test_roots_are_in_the_working_folder_and_files_beside_the_manifest(
         system_file=Place("p.md", str(pods / "p.md"), "missing"),
         python=(Place("t.py", str(pods / "t.py"), "file"),),
         window=5,
-        is_price_known=False,
+        unpriced=("m",),
         steps=gathered.steps,
     )
     assert gathered.steps[-1] == str(pods / "pod.toml")

@@ -1,14 +1,22 @@
 """A Pod that stays, opened from a manifest, over a session file."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 import trio
 
 from pod.clock import now
-from pod.entries import FORMAT, Header, Known, ModelChange, RunEnd, RunStart
+from pod.entries import (
+    FORMAT,
+    Header,
+    Known,
+    ModelChange,
+    PromptChange,
+    RunEnd,
+    RunStart,
+)
 from pod.errors import InvalidRequest
 from pod.live import LivePod
 from pod.load_manifest import load
@@ -16,14 +24,17 @@ from pod.log import read_log
 from pod.open_live import open_live
 from pod.session import Session
 from pod.setup import Parts, assemble
-from tests.fakes import Heard
+from tests.fakes import Heard, StepClient, said
 from tests.pod.lives import until
+from worker.client import OpenClient
 
 
 class Opened:
     """A Pod of ``echo`` calls, and what was told of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *more: str, open_client: OpenClient | None = None
+    ) -> None:
         self.heard = Heard()
         self.told: list[Known] = []
         settings = (
@@ -31,11 +42,12 @@ class Opened:
             'model.id="echo:1"',
             f'session.dir="{folder / "log"}"',
             'session.durability="flush"',
+            *more,
         )
         work = folder / "work"
         work.mkdir()
         loaded = load(None, settings, work)
-        self.parts: Parts = assemble(loaded, work)
+        self.parts: Parts = assemble(loaded, work, open_client)
         header = Header(
             format=FORMAT,
             id=self.parts.store.new_id(),
@@ -111,3 +123,31 @@ async def test_compaction_by_hand_says_that_there_is_nothing_to_do(
         outcome = await live.compact()
 
     assert getattr(outcome, "reason", "") == "empty"
+
+
+async def test_a_branch_is_gone_on_with_by_its_own_system_prompt(
+    tmp_path: Path,
+) -> None:
+    """A prompt that was taken later is that of the branches behind it alone."""
+    client = StepClient(*[[said("Yes.")]] * 4)
+    settings = ('model.provider="anthropic"', 'model.id="claude-a"')
+    one = Opened(tmp_path, *settings, open_client=lambda: nullcontext(client))
+    async with one.living() as live:
+        await live.prompt("go")
+        await until(live, "idle")
+        before = one.session.leaf
+    one.session = Session.open(one.parts.store.path(one.session.id))
+    [change] = one.session.append(PromptChange(system="Another prompt."))
+
+    async with one.living() as live:
+        for target in (before, change.id):
+            await live.navigate(target)
+            await live.prompt("go on")
+            await until(live, "idle")
+        await live.set_model("claude-b")
+        await live.prompt("go on")
+        await until(live, "idle")
+
+    old = one.parts.system
+    systems = [request.system[0].text for request in client.requests]
+    assert systems == [old, old, "Another prompt.", "Another prompt."]

@@ -139,6 +139,24 @@ def test_a_listing_tells_what_a_session_is_about(store: Store) -> None:
     )
 
 
+def test_a_listing_tells_what_a_person_said_before_what_a_program_said(
+    store: Store,
+) -> None:
+    items = [UserText("<environment>", synthetic=True), UserText("do b")]
+    with Session.create(store.path("a"), header("a"), clock=clock) as session:
+        session.append(*map(_item, items[:1]))
+        alone = look(store.path("a"))
+        session.append(*map(_item, items[1:]))
+
+        both = look(store.path("a"))
+
+    assert (alone.prompt, both.prompt) == ("<environment>", "do b")
+
+
+def _item(item: UserText) -> ItemEntry:
+    return ItemEntry(item=item)
+
+
 @pytest.mark.parametrize("bad", [b"garbage\n", b"", b"\0\n"], ids=repr)
 def test_a_listing_tells_damage_that_it_comes_by(store: Store, bad: bytes) -> None:
     put(store, "a")
@@ -263,7 +281,10 @@ def test_a_fork_between_call_and_result_answers_the_call(store: Store) -> None:
             DONE,
         )
 
-    with Session.open(store.fork(store.path("a"), started.id)) as fork:
+    copy = store.fork(store.path("a"), started.id)
+
+    assert look(copy).outcome == "forked"
+    with Session.open(copy) as fork:
         assert fork.items == [
             UserText("go"),
             ToolCall("c1", "bash", "{}", "r1"),

@@ -46,8 +46,10 @@ def spoken(item: Item) -> str:
     result RESULT_CHARS are given, its beginning and its end.
     """
     match item:
-        case UserText(text, images):
-            return _said("User", text + " [image]" * len(images))
+        case UserText(text, images, synthetic):
+            # What the runtime wrote is nobody's order, and must not become one.
+            who = "System" if synthetic else "User"
+            return _said(who, text + " [image]" * len(images))
         case SystemText(text):
             return _said("System", text)
         case AssistantText(text):

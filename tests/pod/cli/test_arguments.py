@@ -69,6 +69,29 @@ def test_a_mistake_is_told_in_words_with_exit_code_2(
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        ["run"],
+        ["compact"],
+        ["export"],
+        ["serve"],
+        ["session", "goto"],
+        ["session", "list"],
+    ],
+    ids=" ".join,
+)
+def test_help_names_no_default_that_is_nothing(
+    command: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*command, "--help"])
+
+    out, _ = capfd.readouterr()
+    said = " ".join(out.replace("│", " ").split())
+    assert code == Exit.DONE
+    assert not [word for word in ('""', "()", "False") if f"default: {word}" in said]
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ["run", "hello"],

@@ -14,6 +14,7 @@ from tests.pod.importing.pi_makers import (
     answer,
     call,
     chained,
+    compaction,
     header,
     result,
     text,
@@ -120,9 +121,42 @@ async def test_an_imported_session_is_shown_compacted_and_gone_on_with(
     )
     assert "user       and now?" in shown.out
     assert "summarised" in planned.out
+    assert run.err == ""  # nothing is known of a sandbox before, so none has changed
     assert (
         "a.py" in (await pod("session", "show", id, "--compaction", "1", cwd=work)).out
     )
+
+
+async def test_of_another_agents_compaction_only_what_its_file_says_is_told(
+    work: Path,
+) -> None:
+    (work / "pod.toml").write_text(MANIFEST)
+    lines = chained(
+        [
+            user("go"),
+            answer(text("done")),
+            compaction("they did it", firstKeptEntryId="a2"),
+            user("and now?"),
+        ]
+    )
+    write_lines(work / "their.jsonl", [header(), *lines])
+    done = await pod("import", "their.jsonl", "--json", cwd=work)
+    id = json.loads(done.out)["session"]
+
+    line = await pod("session", "show", id, cwd=work)
+    receipt = await pod("session", "show", id, "--compaction", "1", cwd=work)
+    transcript = await pod("export", id, cwd=work)
+
+    unknown = "1,000 tokens before, after it not known"
+    assert f"compaction 1 (manual): {unknown}, by another agent\n" in line.out
+    assert receipt.out.splitlines()[1:] == [
+        "why        manual: 1,000 tokens",
+        "mode       another agent's, before the import",
+        f"tokens     {unknown}",
+        "",
+        "they did it",
+    ]
+    assert "*1,000 tokens before*" in transcript.out
 
 
 async def test_a_listing_says_that_a_session_was_imported(work: Path) -> None:
@@ -205,6 +239,36 @@ async def test_a_file_is_never_written_over_unless_asked(work: Path) -> None:
     assert refused.err == "pod: out.md is there already: --force writes over it\n"
     assert (work / "out.md").read_text().startswith("# Session ")
     assert names_in(work) == ["out.md", "pod.toml", "their.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (".", ". is a folder: name a file in it"),
+        ("none/out.md", "none: no such folder"),
+    ],
+)
+async def test_a_place_where_no_file_can_be_is_named(
+    work: Path, place: str, said: str
+) -> None:
+    id = await imported(work)
+
+    done = await pod("export", id, "-o", place, "--force", cwd=work)
+
+    assert (done.code, done.err) == (2, f"pod: {said}\n")
+
+
+@pytest.mark.parametrize("format", ["json", "atif"])
+async def test_an_export_for_other_programs_is_refused_with_what_to_do(
+    work: Path, format: str
+) -> None:
+    id = await imported(work)
+    await pod("export", id, "-f", format, "-o", "out", cwd=work)
+
+    done = await pod("import", "out", cwd=work)
+
+    assert done.code == 2
+    assert "pod export -f pi" in done.err
 
 
 async def test_what_is_exported_for_pi_comes_back(work: Path) -> None:

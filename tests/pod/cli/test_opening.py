@@ -299,6 +299,26 @@ def test_a_budget_without_a_price_is_refused_up_front(
     assert logs() == []
 
 
+@pytest.mark.parametrize("key", ['models=["%s"]', 'worker_model="%s"'])
+def test_a_budget_needs_the_price_of_who_writes_summaries_too(
+    key: str,
+    logs: Logs,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the first compaction would end the run: its cost would not be known."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "unused")
+    setting = f"compaction.{key % 'nobody-knows-this-1'}"
+    model = ["-c", 'model.provider="anthropic"', "--model", "claude-sonnet-4-5"]
+
+    code = main(["run", "x", *model, "-c", setting, "--max-budget-usd", "1"])
+
+    out, err = capfd.readouterr()
+    assert (code, out) == (Exit.USAGE, "")
+    assert 'the price of "nobody-knows-this-1" is not known' in err
+    assert logs() == []
+
+
 def test_the_way_to_go_on_names_what_the_run_was_given(
     work: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

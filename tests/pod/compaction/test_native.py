@@ -291,6 +291,41 @@ async def test_a_block_that_is_not_taken_back_is_replaced_by_the_text(
     assert warning.endswith("; sending the text beside it")
 
 
+async def test_a_block_that_is_not_taken_back_is_not_sent_again_in_later_turns(
+    make: Make,
+) -> None:
+    pod, _ = native_pod(make, calls=8)
+    await pod.pod.run("Fetch everything.")
+
+    def refuse(request: Request) -> Failure | None:
+        has_block = isinstance(blocks(request)[0], Opaque)
+        return (
+            Failure("invalid", "compaction: no such block", 400) if has_block else None
+        )
+
+    again, asked = native_pod(make, table=OFF, main=FailingWhen(fetching(8), refuse))
+    for prompt in ("Go on.", "And on.", "And on."):
+        end = await again.pod.run(prompt)
+        assert end.outcome == "finished"
+
+    sent = [request for request in asked if isinstance(blocks(request)[0], Opaque)]
+    assert len(sent) == 1
+    assert len(again.heard.of(Warning)) == 1
+
+
+async def test_a_refusal_that_no_block_of_ours_explains_is_not_asked_for_again(
+    make: Make,
+) -> None:
+    failure = Failure("invalid", "compaction is not for this account", 400)
+    pod, asked = native_pod(
+        make, main=FailingWhen(fetching(8), lambda request: failure)
+    )
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, len(asked)) == ("failed", 1)
+
+
 async def test_a_block_that_was_changed_is_refused_by_the_played_provider(
     make: Make,
 ) -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from pod.compaction.job import Done, Failed, Skipped
 from pod.entries import (
+    Compaction,
     CompactionStart,
     ItemEntry,
     Known,
@@ -172,6 +173,29 @@ async def test_new_input_half_opens_the_breaker(make: Make) -> None:
 
     assert again.compactions[0].mode == "worker"
     assert again.session.breaker.failures == 0
+
+
+async def test_input_in_the_middle_of_a_run_half_opens_the_breaker_once(
+    make: Make,
+) -> None:
+    """design.md §6.2: new user input does, whenever it comes."""
+    pod = make(calls=34, worker=policies.empty())
+
+    def steer(entry: Known) -> None:
+        pod.told.append(entry)
+        if isinstance(entry, Compaction) and len(pod.compactions) == 4:
+            assert pod.session.breaker.opened_at is not None
+            pod.pod.steer("Mind the ports.")
+
+    pod.session.on_entry = steer
+
+    await pod.pod.run("Fetch everything.")
+
+    asked = [
+        not attempt.startswith("worker: breaker_open")
+        for attempt in (c.receipt.attempts[0] for c in pod.compactions)
+    ]
+    assert asked[:6] == [True, True, True, False, True, False]
 
 
 async def test_a_half_open_breaker_opens_with_the_next_failure(make: Make) -> None:

@@ -35,7 +35,7 @@ class World:
             cwd=self.work,
             state_dir=self.folder / "state",
             window=None,
-            is_price_known=True,
+            unpriced=(),
         )
         lines = [
             finding_line(finding, loaded.sources)

@@ -1,10 +1,22 @@
 """pi's formats 1 to 3, by what they mean."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from pod.entries import Custom, Label, ModelChange, Notice, SessionInfo, UsageEntry
+from pod.entries import (
+    AnyEntry,
+    BranchSummary,
+    Custom,
+    CustomMessage,
+    FileDetails,
+    Label,
+    ModelChange,
+    Notice,
+    SessionInfo,
+    UsageEntry,
+)
 from pod.importing.format import NotImportable
 from tests.pod.importing.imports import (
     Json,
@@ -17,6 +29,7 @@ from tests.pod.importing.imports import (
     wrongs,
 )
 from tests.pod.importing.pi_makers import (
+    AT,
     answer,
     as_v1,
     call,
@@ -30,7 +43,7 @@ from tests.pod.importing.pi_makers import (
     thinking,
     user,
 )
-from worker.items import Reasoning
+from worker.items import Reasoning, SystemText
 from worker.usage import Usage
 
 
@@ -176,6 +189,85 @@ def test_the_leaf_is_the_last_line_and_other_branches_stay(tmp_path: Path) -> No
     assert wrongs(entries_of(done)) == []
     assert [brief(i) for i in shown(done)] == ["user go", "said right", "user more"]
     assert any("left" in str(entry) for entry in entries_of(done))
+
+
+def branch_summary(summary: str, **more: object) -> Json:
+    return {"type": "branch_summary", "timestamp": AT, "summary": summary, **more}
+
+
+def test_a_branch_summary_hangs_at_its_target_and_names_the_leaf_that_was_left(
+    tmp_path: Path,
+) -> None:
+    details = {"readFiles": ["/r.py"], "modifiedFiles": ["/m.py"]}
+    told = branch_summary("left it", fromId="b", details=details, fromHook=True)
+    lines = [
+        placed("u", None, user("go")),
+        placed("a", "u", answer(text("right"))),
+        placed("b", "u", answer(text("left"))),
+        placed("s", "a", told),
+        placed("c", "s", user("more")),
+    ]
+
+    done = take(write_lines(tmp_path / "s.jsonl", [header(), *lines]), tmp_path)
+
+    entries = entries_of(done)
+    by_words = {
+        words: e.id
+        for e in entries
+        for words in ("right", "left")
+        if f"text='{words}'" in str(e)
+    }
+    (found,) = [entry for entry in entries if isinstance(entry, BranchSummary)]
+    assert wrongs(entries) == []
+    assert (found.summary, found.details, found.from_hook) == (
+        "left it",
+        FileDetails(read_files=("/r.py",), modified_files=("/m.py",)),
+        True,
+    )
+    # The usage of an answer stands behind it: that is the leaf of its branch.
+    assert _answer_at(entries, found.from_id) == by_words["left"]
+    assert _answer_at(entries, found.parent) == by_words["right"]
+    assert not [entry for entry in entries if isinstance(entry, CustomMessage)]
+    shown_at_leaf = [brief(item) for item in shown(done)]
+    assert [one.partition(" ")[0] for one in shown_at_leaf] == [
+        "user",
+        "said",
+        "system",
+        "user",
+    ]
+    (told_text,) = [item.text for item in shown(done) if isinstance(item, SystemText)]
+    assert "left it" in told_text
+    assert "/m.py" in told_text
+
+
+def _answer_at(entries: Sequence[AnyEntry], id: str | None) -> str | None:
+    """Return the answer whose end *id* is: itself, or the one its usage is of."""
+    (entry,) = [entry for entry in entries if entry.id == id]
+    return entry.parent if isinstance(entry, UsageEntry) else entry.id
+
+
+@pytest.mark.parametrize("from_id", ["u", "root", "gone"])
+def test_a_branch_summary_that_names_no_leaf_is_kept_all_the_same(
+    tmp_path: Path, from_id: str
+) -> None:
+    lines = [
+        placed("u", None, user("go")),
+        placed("s", "u", branch_summary("left it", fromId=from_id)),
+    ]
+
+    done = take(write_lines(tmp_path / "s.jsonl", [header(), *lines]), tmp_path)
+
+    entries = entries_of(done)
+    (found,) = [entry for entry in entries if isinstance(entry, BranchSummary)]
+    assert wrongs(entries) == []
+    assert found.from_id == found.parent
+    assert "left it" in str(shown(done))
+
+
+def test_an_empty_branch_summary_is_not_shown(tmp_path: Path) -> None:
+    lines = chained([user("go"), branch_summary(" "), user("more")])
+
+    assert context_of([header(), *lines], tmp_path) == ["user go", "user more"]
 
 
 def test_a_call_without_a_result_is_answered_with_an_error(tmp_path: Path) -> None:

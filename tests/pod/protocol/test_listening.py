@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from pod.entries import RunEnd, ToolStart
 from pod.events import Closing, CompactDone, CompactStart, Context
 from pod.protocol.client import Client, EventStream
 from pod.protocol.reading import AnyEvent
 from tests.pod.protocol.served_pods import serving
+from worker.policy import Script, call, say
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +128,37 @@ async def test_fifty_listeners_of_which_ten_never_read_hold_nothing_up(
 
     assert len(ears[0].lines) > 90
     assert all(ear.lines == ears[0].lines for ear in ears)
+
+
+WAITS = '{"command": "while [ ! -e go ]; do sleep 0.01; done; echo gone"}'
+
+
+async def test_a_paused_turn_outlives_the_pod_and_another_client_goes_on_with_it(
+    short: Path,
+) -> None:
+    policy = Script([call(("c1", "bash", WAITS)), say("All done.")])
+
+    async with serving(short, policy) as client:
+        events = client.events(types=["tool_start", "status"])
+        await events.begin()
+        await client.prompt("go")
+        async for event in events:
+            if isinstance(event, ToolStart):
+                break
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.pause)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            await client.state()  # answered behind the pause, which has begun then
+            await trio.Path(short / "go").touch()
+        paused = await client.state()
+        session = paused.session
+    async with serving(short, policy, resume=session) as client:
+        before = client.snapshot.state.state
+        events = client.events(types=["result"])
+        await events.begin()
+        run = await client.resume()
+        end = await anext(events)
+
+    assert (paused.state, before) == ("paused", "paused")
+    assert isinstance(end, RunEnd)
+    assert (end.run, end.outcome, end.text) == (run, "finished", "All done.")

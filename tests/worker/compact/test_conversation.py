@@ -48,7 +48,7 @@ def test_every_speaker_is_named_and_reasoning_is_left_out() -> None:
         "[Tool result]: line one\n    line two\n\n"
         "[Assistant tool call]: bash()\n\n"
         "[Tool error]: no such file\n\n"
-        "[User]: Go on."
+        "[System]: Go on."  # the runtime's words: no user's order is made of them
     )
 
 
