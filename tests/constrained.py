@@ -44,7 +44,8 @@ def _run(work: Path, code: str, *arguments: str) -> Done:
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=work,
-        env=environment(work.parent),
+        # A module's bytecode that is cut off would be everybody's.
+        env=environment(work.parent, PYTHONDONTWRITEBYTECODE="1"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=60,
