@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 from msgspec import Raw
 
 from pod import field_types, overrides
@@ -178,10 +179,9 @@ def parse_override(data: bytes) -> None:
     try:
         merge(None, "pod.toml", [data.decode(errors="surrogateescape")])
     except ManifestError as error:
-        assert error.lines, "an error without a word"
-        for line in error.lines:
+        for line in error.lines or [""]:
             _check_words(line)
-            assert "\n" not in line, "an error of two lines"
+            _check_line(line)
 
 
 def settings() -> Target:
@@ -203,7 +203,7 @@ def settings() -> Target:
 
 def parse_rule(data: bytes) -> None:
     first, _, rest = data.decode(errors="replace").partition("\n")
-    pattern, listed = rulebook.pattern_of(first), (first,)
+    pattern = rulebook.pattern_of(first)
     command = commands.split_command(rest)
     assert command.parts, "a command line of no command"
     for action in ("allow", "deny"):
@@ -216,11 +216,12 @@ def parse_rule(data: bytes) -> None:
         ):
             found = rules.judge(book, "bash", subject)
             assert found.action in (action, "ask"), found
-    try:
-        PermissionsTable(allowed_tools=listed)
-        rulebook.rulebook_of(PermissionsTable(allowed_tools=listed))
-    except ValueError as error:
-        _check_words(str(error))
+    for listed in rulebook.split_tools(first):
+        try:
+            table = msgspec.convert({"allowed_tools": (listed,)}, PermissionsTable)
+        except msgspec.ValidationError:
+            continue
+        assert rulebook.rulebook_of(table).default == "deny"
 
 
 def _as_it_is(path: str) -> str:
@@ -283,6 +284,10 @@ def files() -> Target:
         ),
         words=quoted("\n", "\r\n", "\r", "\x1b[", "\x1b]8;;", "\x07", "\0", "\x9b", "\x08", "\u2028", "\ufeff"),
     )  # fmt: skip
+
+
+def _check_line(line: str) -> None:
+    assert "\n" not in line, "an error of two lines"
 
 
 def _check_words(words: str) -> None:
