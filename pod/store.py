@@ -195,11 +195,16 @@ class Store:
         return path
 
     def _logs(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        """Give the logs; none where there is no folder yet. Raises LogFailed."""
+        try:
             with os.scandir(self.folder) as names:
                 for name in names:
-                    if _NAME.fullmatch(name.name) and name.is_file():
+                    if _NAME.fullmatch(name.name) and _is_file(name):
                         yield Path(name.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise failed("cannot list the sessions in", self.folder, error) from error
 
     def _newest_first(self) -> list[Path]:
         dated = []
@@ -207,6 +212,13 @@ class Store:
             with suppress(FileNotFoundError):
                 dated.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(dated, reverse=True)]
+
+
+def _is_file(name: os.DirEntry[str]) -> bool:
+    try:
+        return name.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def default_folder() -> Path:
