@@ -215,7 +215,7 @@ async def test_a_reader_that_takes_nothing_cannot_keep_a_run_from_its_stop() -> 
     case = Case([said("never")])
     case.pod._settled = trio.sleep_forever
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
 
             async def stop() -> None:
