@@ -37,6 +37,7 @@ from pod.entries import (
     Unknown,
     UsageEntry,
 )
+from pod.toml_text import printable
 from prompts import fill
 from worker.items import (
     AssistantText,
@@ -139,7 +140,8 @@ class View:
             ):
                 pass
             case CustomMessage(kind=kind, text=text):
-                text = fill("custom_message", kind=kind, text=escaped(text))
+                name = escaped(printable(kind))
+                text = fill("custom_message", kind=name, text=escaped(text))
                 self._show(entry.id, SystemText(text))
             case BranchSummary(summary=summary, details=details):
                 if summary.strip():
@@ -202,6 +204,8 @@ class View:
         return None if at is None else before[at:]
 
     def _drop(self, reasoning: Sequence[str]) -> None:
+        if not reasoning:
+            return
         for id in reasoning:
             if isinstance(self._shown.get(id), Reasoning):
                 del self._shown[id]

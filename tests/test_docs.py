@@ -62,3 +62,22 @@ def test_links_between_pages_lead_somewhere() -> None:
     ]
 
     assert broken == []
+
+
+def test_each_bug_reported_of_others_is_held_by_a_test_that_there_is() -> None:
+    page = (DOCS / "reported-bugs.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| \d", line)]
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", page)
+
+    missing = [
+        f"{file}::{name}"
+        for file, name in named
+        if not re.search(
+            rf"(?m)^(async )?def {name}\(",
+            (DOCS.parent / "tests" / file).read_text(encoding="utf-8"),
+        )
+    ]
+
+    assert missing == []
+    assert [row[0] for row in rows] == [f"| {number}" for number in range(1, 95)]
+    assert len(named) > 94

@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -346,9 +346,9 @@ def _reap(found: Iterable[Process]) -> None:
                 os.waitpid(process.pid, os.WNOHANG)
 
 
-def reap_group(group: int, seconds: float, pause: Callable[[float], None]) -> None:
+def reap_group(group: int, seconds: float) -> None:
     """Wait for what is left of a killed process group and has become our child."""
     deadline = time.monotonic() + seconds
     with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
-            pause(0.001)
+            time.sleep(0.001)

@@ -135,14 +135,20 @@ async def _see_through(
             with trio.CancelScope(shield=True):
                 if not has_ended:
                     await command.ask_to_end(all_read)
-                left = await trio.to_thread.run_sync(command.end)
+                left, notes = await trio.to_thread.run_sync(_end, command, launcher)
                 await command.close()
                 _running.discard(command)
-                notes = await trio.to_thread.run_sync(launcher.ended)
                 with trio.move_on_after(DRAIN):
                     await all_read.wait()
             reading.cancel()
     return Exit(command.returncode(), left, notes)
+
+
+def _end(
+    command: "_Command", launcher: Launcher
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Kill all of *command*; return what still ran, and what had to be put right."""
+    return command.end(), launcher.ended()
 
 
 def _start(

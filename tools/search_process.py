@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from tools.base import ToolError
+from tools.offspring import reap_group
 from tools.search import End, FileMatches, Frame, Listed, Refused, Request
 
 SECONDS = 60
@@ -22,6 +23,8 @@ _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); import tools.search_child 
 _COMMAND = [sys.executable, "-I", "-X", "utf8", "-W", "ignore", "-c", _BOOT]
 _ROOT = str(Path(__file__).resolve().parent.parent)
 _CHUNK_BYTES = 64 * 1024
+
+_REAP_SECONDS = 1.0
 
 Found = FileMatches | Listed
 
@@ -85,6 +88,8 @@ async def _finish(process: trio.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with trio.CancelScope(shield=True):
         await process.wait()
+        # What it had started became ours, if we have ever run a command.
+        await trio.to_thread.run_sync(reap_group, process.pid, _REAP_SECONDS)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 await pipe.aclose()

@@ -11,6 +11,7 @@ from pod.compaction.summary import Summary
 from pod.entries import Compaction, Mode
 from pod.hooks.answers import BeforeCompactAnswer, CompactingAnswer, HookCompaction
 from pod.hooks.payloads import BeforeCompact, Compacted, Compacting
+from tools.text import clean
 
 if TYPE_CHECKING:
     from pod.compaction.compactor import Compactor
@@ -100,7 +101,7 @@ def hook_summary(made: HookCompaction, mode: Mode) -> Summary:
     """Return what a hook made, to be judged like any other; *mode* was planned."""
     return Summary(
         mode=mode,
-        text=made.summary,
+        text=clean(made.summary).text,
         details=made.details,
         preserve_data=made.preserve_data,
         from_hook=True,

@@ -39,6 +39,7 @@ from pod.entries import Compaction, CompactionFailed, CompactionStart, Mode
 from pod.errors import LogFailed
 from pod.events import CompactProgress, CompactSkipped
 from pod.hooks.answers import BeforeCompactAnswer, HookCompaction
+from tools.text import clean
 from worker.cancelled import is_cancel
 from worker.compact.summary_prompts import Brief
 from worker.compact.task import Progress
@@ -241,8 +242,10 @@ class Attempt:
             self._kept_data = said.preserve_data
             self._brief = Brief(
                 instructions=self._job.instructions,
-                context=said.context,
-                prompt=said.prompt or "",
+                context=tuple(
+                    line for text in said.context if (line := clean(text).text.strip())
+                ),
+                prompt=clean(said.prompt or "").text,
             )
         return self._brief
 

@@ -12,12 +12,13 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
+from pod.clock import now
 from pod.compaction.attempt import Attempt
 from pod.compaction.clip import in_the_log
 from pod.compaction.framing import auto_read_text
 from pod.compaction.ground import Ground
 from pod.compaction.job import ABORTED, Ended, Job, Outcome, Pruned, Skipped
-from pod.compaction.prune import find_prune
+from pod.compaction.prune import find_prune, is_cache_cold
 from pod.compaction.settings import Settings
 from pod.compaction.thresholds import Thresholds
 from pod.compaction.transcript import open_transcript
@@ -147,7 +148,12 @@ class Compactor:
             window.shown,
             limits=limits,
             count=await self.counted([shown.item for shown in window.shown]),
-            is_cold=not self.setup.cache.enabled,
+            is_cold=is_cache_cold(
+                self.session.recent_entries(),
+                model=self.setup.model.id,
+                cache=self.setup.cache,
+                now=now(),
+            ),
             growth=await self._growth(window),
         )
         if prune is None:

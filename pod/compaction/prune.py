@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from pod.entries import Prune
+from pod.clock import seconds_between
+from pod.entries import AnyEntry, ModelChange, Prune, RunStart, UsageEntry
 from pod.view import Shown, pruned
 from worker.items import FromModel, Item, ToolCall, ToolResult
+from worker.wire import Cache
 
 PROTECTED_TOOLS = frozenset({"read_file", "skill"})
 """Their results are what the model works from."""
@@ -27,6 +29,34 @@ LEAST = 50
 
 READ = 0.1
 WRITE = 1.25
+
+
+SECONDS = {"5m": 300.0, "1h": 3600.0}
+"""How long the provider keeps a prompt after it was last used, by the cache's ttl."""
+
+
+def is_cache_cold(
+    path: Sequence[AnyEntry], *, model: str, cache: Cache, now: str
+) -> bool:
+    """Whether the provider has nothing cached of a prompt that *path* leads to.
+
+    Caching is off, or the last answer is longer ago than the cache is kept, or
+    another model gave it. *now* is an RFC 3339 time, as entries have them. Where
+    no answer is in *path*, or its time cannot be read, nothing is known: not cold.
+    """
+    if not cache.enabled:
+        return True
+    last: UsageEntry | None = None
+    for entry in reversed(path):
+        if isinstance(entry, UsageEntry) and entry.response and last is None:
+            last = entry
+        elif isinstance(entry, RunStart | ModelChange) and last is not None:
+            # What an answer calls its model may be another name of the same.
+            if entry.model != model:
+                return True
+            break
+    waited = None if last is None else seconds_between(last.at, now)
+    return waited is not None and waited >= SECONDS[cache.ttl]
 
 
 class PruneLimits(Struct, frozen=True):

@@ -18,7 +18,7 @@ from pod.protocol.answers import (
 )
 from pod.protocol.hub import Hub, Listener, Wanted
 from pod.protocol.link import Gone, LineReader, Link, Stalled
-from pod.protocol.mailbox import Mailbox
+from pod.protocol.mailbox import GATHER, Mailbox
 from pod.protocol.messages import (
     MAX_LINE,
     AnswerPermission,
@@ -42,6 +42,9 @@ MOST_ENTRIES = 1_000
 """Events that one get_entries gives at most."""
 PAGE = 1024 * 1024
 """Bytes of events that one get_entries gives at most, the first one apart."""
+EACH = 0.002
+"""Seconds that each listener adds to how long events are gathered for: all of them
+together are written to some 500 times a second at most."""
 LOOK_SECONDS = 1.0
 """Seconds after which it is looked whether a client that only listens is gone."""
 NOTHING = Wanted(types=frozenset())
@@ -274,7 +277,7 @@ class Connection:
             except Gone:
                 return False
             self._mailbox.sent()
-            await self._mailbox.gather()
+            await self._mailbox.gather(max(GATHER, len(self._host.hub) * EACH))
         elif self._mailbox.is_closed:
             return False
         elif self._replay is not None:

@@ -7,9 +7,10 @@ import trio
 MOST_WAITING = 8 * 1024 * 1024
 """Bytes that may wait for a reader. The lines are shared between readers, so that
 fifty of them do not wait fifty times."""
-GATHER = 0.05
-"""Seconds that events may wait for more to come. One write of many lines costs
-little more than one of a single line, and with fifty clients writes are what counts."""
+GATHER = 0.02
+"""Seconds that events wait for more to come, at the least. One write of many lines
+costs little more than one of a single line, and with fifty clients writes are what
+counts."""
 PIECE = 256 * 1024
 """Bytes that are written at once; a longer line is a piece of its own."""
 
@@ -99,10 +100,10 @@ class Mailbox:
         self._is_waited_for = True
         await self._changed.wait()
 
-    async def gather(self) -> None:
+    async def gather(self, seconds: float = GATHER) -> None:
         """Wait a moment for more lines, unless one is urgent."""
         if not self.is_closed:
-            with trio.move_on_after(GATHER):
+            with trio.move_on_after(seconds):
                 await self._hurried.wait()
 
     async def drained(self) -> None:

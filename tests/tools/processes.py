@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +33,12 @@ class Marker:
         """Wait until the sleep itself runs, not just a shell that will start it."""
         while not any(line.startswith(self.sleep) for line in self.alive()):  # noqa: ASYNC110  nobody tells us
             await trio.sleep(0.005)
+
+
+async def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that nobody tells us."""
+    while not is_so():  # noqa: ASYNC110
+        await trio.sleep(0.01)
 
 
 def zombies() -> list[str]:

@@ -1,38 +1,31 @@
 """A sandbox that is open: folders of its own, and commands started in it."""
 
-import fcntl
 import os
-import shutil
-import stat
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Lock, Thread
 from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tools.landlock import Access
 from tools.launch import Order, Started, Supervisor, limits, popen, under
 from tools.offspring import put_stamp
 from tools.programs import find_program
 from tools.sandbox import git
 from tools.sandbox.bubblewrap import Private, arguments
 from tools.sandbox.filter import compile_filter, families
+from tools.sandbox.folders import OwnFolders
+from tools.sandbox.groups import joining, make_group
 from tools.sandbox.kernel import drop_capabilities, filter_thread
-from tools.sandbox.policy import DEFAULT_PROCESSES, Pins, Policy, Surroundings, Tier
+from tools.sandbox.pinned import Pinned, takes_descriptors
+from tools.sandbox.policy import DEFAULT_PROCESSES, Policy, Surroundings, Tier
 from tools.sandbox.rules import granted, ruleset_of
 from tools.sandbox.seatbelt import profile
 from tools.sandbox.syscalls import machine_of
-
-PREFIX = "pod-box-"
-YOUNG = 60.0
-"""Seconds in which a folder may not be locked yet."""
+from tools.sandbox.threads import in_lasting_thread, in_thread
 
 SHELL = """\
 trap : TERM INT HUP
@@ -71,20 +64,12 @@ class OpenBox:
 
     def __init__(self, box: Box) -> None:
         self._box = box
-        sweep()
-        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        # For as long as we are there, whatever ends us.
-        self._lock = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._tmp = self._folder / "tmp"
-        self._home = self._folder / "home"
-        self._tmp.mkdir(0o700)
-        self._home.mkdir(0o700)
-        self._introduce()
-        self._pins = _Pinned(box.policy.write)
         self._machine = machine_of(os.uname().machine)
-        private = (str(self._home), str(self._tmp))
-        self._granted = granted(box.policy, box.surroundings, private)
+        self._pins = Pinned(box.policy.write)
+        self._own = OwnFolders()
+        self._group = make_group(box.policy.memory, box.policy.processes)
+        self._granted = self._grant()
+        self._introduce()
 
     @property
     def tier(self) -> Tier:
@@ -102,8 +87,12 @@ class OpenBox:
             case "bwrap":
                 return {**inherited, "TMPDIR": "/tmp"}
             case "landlock" | "seatbelt":
-                home, tmp = str(self._home), str(self._tmp)
-                return {**inherited, "HOME": home, "TMPDIR": tmp}
+                own = {"HOME": str(self._own.home), "TMPDIR": str(self._own.tmp)}
+                # The real home is where rustup's programs look for the others.
+                rustup = f"{self._box.surroundings.home}/.rustup"
+                if rustup in self._box.surroundings.programs:
+                    own["RUSTUP_HOME"] = rustup
+                return {**inherited, **own}
 
     def start(self, order: Order) -> Started:
         """Start a command, held to the policy. Raises OSError."""
@@ -114,9 +103,9 @@ class OpenBox:
                 return self._in_bubblewrap(order)
             case "landlock":
                 limited = under(self._limits(order), order)
-                return _in_thread(lambda: self._restricted(limited))
+                return in_thread(lambda: self._restricted(limited))
             case "seatbelt":
-                private = (str(self._home), str(self._tmp))
+                private = (str(self._own.home), str(self._own.tmp))
                 said = profile(self._box.policy, self._box.surroundings, private)
                 limited = under(self._limits(order), order)
                 argv = ("/usr/bin/sandbox-exec", "-p", said, *limited.argv)
@@ -133,51 +122,61 @@ class OpenBox:
         )
 
     def _limits(self, order: Order) -> str:
+        """Return the words that limit a command, for a shell that becomes it."""
         policy = self._box.policy
-        return limits(order.stamp, processes=policy.processes, memory=policy.memory)
+        if self._group is None:
+            return limits(order.stamp, processes=policy.processes, memory=policy.memory)
+        return f"{joining(self._group.doors)}{limits(order.stamp)}"
+
+    def _grant(self) -> list[tuple[str, Access]]:
+        """Return what Landlock leaves to commands; looked up once."""
+        if self._box.tier != "landlock":
+            return []
+        private = (str(self._own.home), str(self._own.tmp))
+        places = granted(self._box.policy, self._box.surroundings, private)
+        doors = self._group.doors if self._group else ()
+        write = Access.WRITE_FILE | Access.TRUNCATE
+        return places + [(door, write) for door in doors]
 
     def _in_bubblewrap(self, order: Order) -> Started:
-        said_by, status = os.pipe()
-        held_by, control = os.pipe()
-        filter_fd = _memory_file(self._filter())
-        passed = (status, held_by, filter_fd)
-        command = replace(
-            order,
-            argv=(
+        bash = _bash(order.env, self._box.policy.write)
+        filter_ = self._filter()
+        with ExitStack() as passed, ExitStack() as kept:
+            held = self._pins.take()
+            kept.callback(self._pins.release)
+            said_by, status = _pipe(kept, passed)
+            control, held_by = reversed(_pipe(passed, kept))
+            filter_fd = _memory_file(filter_)
+            passed.callback(os.close, filter_fd)
+            descriptors = held.descriptors if takes_descriptors(self._box.bwrap) else {}
+            argv = (
                 self._box.bwrap,
                 *arguments(
                     self._box.policy,
                     self._box.surroundings,
-                    Private(str(self._tmp), str(self._home)),
-                    self._pins.take(),
+                    Private(str(self._own.tmp), str(self._own.home)),
+                    held.pins,
                     seccomp=filter_fd,
+                    descriptors=descriptors,
                 ),
-                *(
-                    _bash(order.env, self.policy.write),
-                    "-c",
-                    self._shell(order, status, held_by),
-                    "bash",
-                ),
+                *(bash, "-c", self._shell(order, status, held_by), "bash"),
                 *order.argv,
-            ),
-            cwd=Path("/"),
-        )
-        try:
+            )
+            if self._group is not None:
+                words = f'{joining(self._group.doors)}exec "$@"'
+                argv = (bash, "-c", words, bash, *argv)
+            command = replace(order, argv=argv, cwd=Path("/"))
+            numbers = (status, held_by, filter_fd, *descriptors.values())
             # In a thread that stays: bubblewrap ends with the one that began it.
-            process = _in_lasting_thread(lambda: popen(command, passed))
+            process = in_lasting_thread(lambda: popen(command, numbers))
             put_stamp(process.pid, order.stamp)
+            kept.pop_all()
             return Started(process, Supervisor(said_by, control))
-        except BaseException:
-            os.close(said_by)
-            os.close(control)
-            self._pins.release()
-            raise
-        finally:
-            for fd in passed:
-                os.close(fd)
 
     def _shell(self, order: Order, status: int, control: int) -> str:
         policy = self._box.policy
+        if self._group is not None:
+            policy = replace(policy, processes=None, memory=None)
         processes = policy.processes
         # In a user namespace of its own only the command's are counted.
         if processes is None and os.geteuid() != 0:
@@ -215,12 +214,14 @@ class OpenBox:
             return
         text = git.identity(self._box.surroundings.home, self.policy.write)
         if text:
-            (self._home / ".gitconfig").write_text(text, encoding="utf-8")
+            (self._own.home / ".gitconfig").write_text(text, encoding="utf-8")
 
     def close(self) -> None:
         """Remove its folders. Blocks."""
-        _remove(self._folder)
-        os.close(self._lock)
+        self._pins.close()
+        self._own.close()
+        if self._group is not None:
+            self._group.close()
 
     def __enter__(self) -> Self:
         return self
@@ -234,52 +235,6 @@ class OpenBox:
         self.close()
 
 
-def sweep() -> None:
-    """Remove folders of sandboxes whose process was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            found = folder.lstat()
-            is_old = time.time() - found.st_mtime > YOUNG
-            if found.st_uid != os.geteuid() or not is_old:
-                continue
-            lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(folder)
-            finally:
-                os.close(lock)
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, onerror=_make_removable)
-
-
-class _Pinned:
-    """What of the repositories is pinned, the same for all commands at a time.
-
-    While one runs nothing is looked at anew: it could put a link where a
-    repository was found, and the next one would be let in there.
-    """
-
-    def __init__(self, folders: tuple[str, ...]) -> None:
-        self._folders = folders
-        self._lock = Lock()
-        self._running = 0
-        self._pins = Pins()
-
-    def take(self) -> Pins:
-        with self._lock:
-            if not self._running:
-                self._pins = git.pins_of(self._folders)
-            self._running += 1
-            return self._pins
-
-    def release(self) -> list[str]:
-        with self._lock:
-            self._running -= 1
-            return git.take_away(self._pins.absent)
-
-
 def _bash(env: Mapping[str, str], written: tuple[str, ...]) -> str:
     path = env.get("PATH", os.defpath)
     found = find_program("bash", outside=written, path=path)
@@ -288,46 +243,12 @@ def _bash(env: Mapping[str, str], written: tuple[str, ...]) -> str:
     return found
 
 
-def _in_thread(act: Callable[[], Started]) -> Started:
-    """Do *act* in a thread of its own, which ends with it."""
-    done: list[Started] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            done.append(act())
-        except BaseException as error:  # noqa: BLE001  raised again below
-            failed.append(error)
-
-    thread = Thread(target=run)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
-    return done[0]
-
-
-def _in_lasting_thread(
-    start: Callable[[], "subprocess.Popen[bytes]"],
-) -> "subprocess.Popen[bytes]":
-    """Start a process from a thread that lasts as long as the process."""
-    answers: SimpleQueue[subprocess.Popen[bytes] | BaseException] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            process = start()
-        except BaseException as error:  # noqa: BLE001  raised again below
-            answers.put(error)
-            return
-        answers.put(process)
-        with suppress(ChildProcessError):  # somebody has waited for it
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-
-    Thread(target=run, daemon=True).start()
-    answer = answers.get()
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Make a pipe whose ends are closed with these stacks."""
+    read, write = os.pipe()
+    reader.callback(os.close, read)
+    writer.callback(os.close, write)
+    return read, write
 
 
 def _memory_file(data: bytes) -> int:
@@ -339,15 +260,3 @@ def _memory_file(data: bytes) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def _make_removable(function: Callable[..., object], path: str, error: object) -> None:
-    """Remove what a command left read-only, or leave it where that fails, too."""
-    with suppress(OSError):
-        Path(path).parent.chmod(stat.S_IRWXU)
-        if not Path(path).is_symlink():
-            Path(path).chmod(stat.S_IRWXU)
-        if Path(path).is_dir() and not Path(path).is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            Path(path).unlink(missing_ok=True)

@@ -5,7 +5,8 @@ the system, read-only; the policy's folders; a private /tmp, /run and home. See
 bwrap(1).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
@@ -55,10 +56,13 @@ def arguments(
     pins: Pins,
     *,
     seccomp: int,
+    descriptors: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """Return bubblewrap's arguments up to the command, "--" included.
 
-    *seccomp* is the descriptor that the filter is read from. Each bind costs a
+    *seccomp* is the descriptor that the filter is read from; *descriptors* mean
+    paths outside that are bound by them, so that nothing can be put in their
+    place meanwhile. Each bind costs a
     tenth of a millisecond: bubblewrap looks at all mounts after it.
     """
     said = ["--die-with-parent", "--new-session", *NAMESPACES]
@@ -66,14 +70,19 @@ def arguments(
         said.append("--unshare-net")
     said += ["--cap-drop", "ALL"]
     for mount in mounts(policy, surroundings, private, pins):
-        said += [f"--{mount.kind}"]
-        said += [mount.source, mount.path] if mount.source else [mount.path]
+        said += _words(mount, descriptors)
     if surroundings.is_root:
         # Settings of the kernel are root's files: no capability is needed.
         said += ["--remount-ro", "/proc"]
     if "/" not in policy.write:
         said += ["--remount-ro", "/"]
     return [*said, "--seccomp", str(seccomp), "--chdir", policy.cwd, "--"]
+
+
+def _words(mount: Mount, descriptors: Mapping[str, int]) -> list[str]:
+    if mount.source == mount.path and mount.path in descriptors:
+        return [f"--{mount.kind}-fd", str(descriptors[mount.path]), mount.path]
+    return [f"--{mount.kind}", *filter(None, [mount.source]), mount.path]
 
 
 def mounts(

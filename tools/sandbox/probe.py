@@ -19,6 +19,7 @@ from tools.launch import Order, Started
 from tools.offspring import Offspring, give_back, take_stamp
 from tools.programs import find_program
 from tools.sandbox.box import Box, OpenBox
+from tools.sandbox.groups import can_make_group
 from tools.sandbox.policy import Mode, Policy, Surroundings, Tier, is_within_any
 from tools.sandbox.surroundings import look
 from tools.sandbox.syscalls import machine_of
@@ -85,7 +86,7 @@ def probe(mode: Mode = "auto", policy: Policy | None = None) -> Report:
         return Report("off", "the manifest says so")
     attempts: list[Attempt] = []
     for tier in _candidates(mode):
-        attempt = _try(tier, policy)
+        attempt = try_tier(tier, policy)
         attempts.append(attempt)
         if attempt.works:
             return Report(
@@ -123,13 +124,16 @@ def _reason(mode: Mode, attempts: list[Attempt]) -> str:
 
 
 def _limits(tier: Tier) -> str:
-    if os.geteuid() != 0:
-        return "resource limits of each process; processes of each command"
-    return "resource limits of each process; root's number of processes is not limited"
+    if can_make_group():
+        return "a cgroup for all commands"
+    if os.geteuid() == 0:
+        return "memory of each process; root's number of processes cannot be limited"
+    whose = "of each command" if tier == "bwrap" else "of the user"
+    return f"memory of each process; number of processes {whose}"
 
 
 @functools.cache
-def _try(tier: Tier, policy: Policy | None) -> Attempt:
+def try_tier(tier: Tier, policy: Policy | None) -> Attempt:
     why, remedy = _obstacle(tier, _written(policy))
     if why:
         return Attempt(tier, works=False, why=why, remedy=remedy)

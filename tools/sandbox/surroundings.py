@@ -1,5 +1,6 @@
 """Looking at the machine: its folders, and what lies outside of them that programs need."""
 
+import functools
 import os
 import stat
 import sys
@@ -38,6 +39,7 @@ MOST_SECRETS = 200
 """Files of root's under /etc; each costs a mount."""
 
 
+@functools.lru_cache(maxsize=8)
 def look(path: str, home: str, *, network: bool) -> Surroundings:
     """Look around once. *path* is the PATH of commands, *home* their HOME.
 

@@ -32,7 +32,7 @@ from worker.api import Request
 from worker.client import Client, Delta, Failure, Response, TextDelta
 from worker.items import Item, SystemText, UserText
 from worker.loopback.server import serve
-from worker.policy import Decide, FailingWhen, say
+from worker.policy import Decide, FailingWhen, Reply, say
 from worker.retry import RetryPolicy
 from worker.usage import Usage
 
@@ -554,6 +554,29 @@ async def test_compacting_again_at_once_asks_nobody(make: Make) -> None:
     assert isinstance(second, Skipped)
     assert second.reason == "all_kept"
     assert len(asked) == first.entry.receipt.worker_requests
+
+
+async def test_a_summary_that_a_fallback_carries_on_stands_there_once(
+    make: Make,
+) -> None:
+    """openclaw#109828: it was taken in twice, and grew with each round."""
+    written: list[str] = []
+
+    def once(request: Request) -> Reply:
+        if written:
+            return say("")
+        written.append(f"{summarisers.right(request)}\nThe port is 7788.\n")
+        return say(written[0])
+
+    pod, _ = asking(make, calls=30, summariser=Decide(once))
+
+    await pod.pod.run("Fetch everything.")
+
+    modes = [entry.mode for entry in pod.compactions]
+    assert modes == ["summarize", *["mechanical"] * (len(modes) - 1)]
+    assert len(modes) > 3
+    found = [entry.summary.count("The port is 7788.") for entry in pod.compactions]
+    assert found == [1] * len(modes)
 
 
 async def test_a_failure_never_brings_an_earlier_summary_back(make: Make) -> None:

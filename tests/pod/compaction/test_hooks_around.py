@@ -31,6 +31,7 @@ from pod.hooks.payloads import (
 from pod.pod import Stopped
 from pod.session import Session
 from tests.pod.compaction.pods import TABLE, FillingPod, Make, unpaired
+from tests.pod.compaction.test_watch import Overflowing
 from tests.worker.compact import policies, summarisers
 from tests.worker.compact.summarisers import between
 from worker.api import Request
@@ -438,3 +439,41 @@ async def test_what_a_hook_made_is_there_again_when_the_session_is_opened(
     with Session.open(pod.path) as session:
         assert list(session.items) == items
         assert any(isinstance(e, ItemEntry) for e in session.window.entries)
+
+
+async def test_what_a_hook_says_behind_a_compaction_goes_with_the_request_that_is_sent_again(
+    make: Make,
+) -> None:
+    """pi#9051: it came after that request."""
+    clients: list[Overflowing] = []
+    pods: list[FillingPod] = []
+
+    def wrap(client: Client) -> Client:
+        clients.append(Overflowing(client, {4}))
+        return clients[0]
+
+    async def steer(payload: AnyPayload) -> object:
+        pods[0].pod.steer("Mind the ports.")
+        return None
+
+    hook = Hook(event="session_compact", name="mine", ask=steer)
+    pods.append(make(calls=5, wrap=wrap, hooks=[hook]))
+
+    end = await pods[0].pod.run("Fetch everything.")
+
+    assert end.outcome == "finished"
+    refused, again = clients[0].requests[3:5]
+    assert "Mind the ports." not in str(refused.messages)
+    assert "Mind the ports." in str(again.messages[-1])
+
+
+async def test_what_a_hook_makes_is_made_safe(make: Make) -> None:
+    await make(calls=4, table=replace(TABLE, enabled=False)).pod.run("Fetch.")
+    made = HookCompaction(summary="Made\x00 by \x1b[31ma hook\x1b[0m.")
+    pod = make(hooks=Told(BeforeCompactAnswer(compaction=made)).hooks)
+
+    await pod.pod.compact()
+
+    [entry] = pod.compactions
+    assert entry.from_hook
+    assert entry.summary == "Made␀ by a hook."

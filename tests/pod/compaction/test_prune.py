@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from pod.compaction.prune import PruneLimits, find_prune, pays
+from pod.compaction.prune import PruneLimits, find_prune, is_cache_cold, pays
 from pod.context import context
-from pod.entries import Known, Prune
+from pod.entries import Known, ModelChange, Prune, RunStart, UsageEntry
 from pod.view import View
 from tests.makers import call, result, said, user
 from tests.pod.compaction.counting import count
@@ -12,6 +12,7 @@ from tests.pod.logs import chain
 from tests.strategies import histories, modest
 from worker.history import faults
 from worker.items import Item, ToolResult
+from worker.wire import Cache
 
 LIMITS = PruneLimits(protect_tokens=1_000, min_savings=500)
 
@@ -137,3 +138,59 @@ def test_a_pruned_history_is_legal_and_smaller(
     assert faults(after) == []
     gone = sum(map(count, items)) - sum(map(count, after))
     assert gone == prune.saved
+
+
+def answered(at: str, response: str = "r") -> Known:
+    return UsageEntry(
+        at=at,
+        response=response,
+        model="whatever the server calls it",
+        stop_reason="end_turn",
+        usage=None,
+        context_tokens=None,
+    )
+
+
+BEGUN = RunStart(run="r", model="m", resumed=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "cache", "is_cold"),
+    [
+        ([BEGUN, answered("2026-01-01T09:56:00.000Z")], Cache(), False),
+        ([BEGUN, answered("2026-01-01T09:55:00.000Z")], Cache(), True),
+        ([BEGUN, answered("2026-01-01T09:55:00.000Z")], Cache(ttl="1h"), False),
+        ([BEGUN, answered("2026-01-01T09:00:00.000Z")], Cache(ttl="1h"), True),
+        ([BEGUN, answered("2026-01-01T09:59:00.000Z")], Cache(enabled=False), True),
+        ([BEGUN, answered("2026-01-01T10:59:00.000Z")], Cache(), False),  # set back
+        ([BEGUN, answered("no time")], Cache(), False),
+        ([BEGUN, answered("2026-01-01T09:00:00")], Cache(), False),
+        ([BEGUN], Cache(), False),
+    ],
+)
+def test_a_cache_is_cold_once_its_time_is_over(
+    path: list[Known], cache: Cache, is_cold: bool
+) -> None:
+    now = "2026-01-01T10:00:00.000Z"
+
+    assert is_cache_cold(path, model="m", cache=cache, now=now) is is_cold
+
+
+def test_what_another_model_has_cached_is_cold() -> None:
+    answer, now = answered("2026-01-01T09:59:00.000Z"), "2026-01-01T10:00:00.000Z"
+    switched = ModelChange(model="n", previous="m")
+
+    def is_cold(*path: Known) -> bool:
+        return is_cache_cold(path, model="n", cache=Cache(), now=now)
+
+    assert is_cold(BEGUN, answer, switched)
+    assert not is_cold(BEGUN, answer, switched, answer)
+
+
+def test_what_a_broken_off_answer_used_keeps_no_cache_warm() -> None:
+    path = [
+        answered("2026-01-01T09:00:00.000Z"),
+        answered("2026-01-01T09:59:59.000Z", response=""),
+    ]
+
+    assert is_cache_cold(path, model="m", cache=Cache(), now="2026-01-01T10:00:00.000Z")

@@ -276,8 +276,7 @@ async def test_a_second_refusal_takes_the_last_rung_and_a_third_ends_the_run(
 
     assert (end.reason, end.exit_code) == ("overflow", Exit.CONTEXT)
     assert end.message.startswith("Context overflow recovery failed: ")
-    assert [c.mode for c in pod.compactions][:1] == ["worker"]
-    assert all(c.mode == "mechanical" for c in pod.compactions[1:])
+    assert [c.mode for c in pod.compactions] == ["worker", "mechanical"]
     assert end.interrupted
     assert unpaired(pod.told) == []
 
@@ -622,3 +621,20 @@ async def test_a_provider_that_takes_less_than_the_limits_say_gets_half_and_half
     assert first.receipt.kept_tokens <= first.tokens_before // 2
     assert second.receipt.kept_tokens <= first.receipt.kept_tokens // 2
     assert unpaired(pod.told) == []
+
+
+async def test_behind_a_compaction_how_full_it_is_is_not_known_until_the_next_answer(
+    make: Make,
+) -> None:
+    """pi#1382: the figure of before was shown."""
+    pod = make(calls=8)
+
+    await pod.pod.run("Fetch everything.")
+
+    told = [found for e in pod.told if (found := pod.watch.told(e)) is not None]
+    [at] = [n for n, found in enumerate(told) if found.tokens is None]
+    before, behind, after = told[at - 1 : at + 2]
+    assert behind.estimate == pod.compactions[0].tokens_after
+    assert before.tokens is not None
+    assert after.tokens is not None
+    assert after.tokens < before.tokens

@@ -4,14 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trio
 
 from tests.command import ROOT
-from tests.tools.processes import Marker, open_files, zombies
+from tests.tools.processes import Marker, open_files, wait_until, zombies
 from tests.tools.sandbox.boxes import boxed
 from tests.tools.sandbox.tiers import need
 from tools.process import PIPE_GRACE
@@ -154,12 +153,6 @@ async def test_one_command_does_not_end_the_processes_of_another(
 
 def _is_there(path: Path) -> bool:
     return path.exists()
-
-
-async def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells us."""
-    while not is_so():  # noqa: ASYNC110
-        await trio.sleep(0.01)
 
 
 @TIERS
