@@ -80,7 +80,7 @@ THINGS: dict[str, Callable[[Path], object]] = {
 @pytest.fixture
 def everywhere(folder: Path) -> Iterator[Scope]:
     """A scope in which devices may be read, and the folder written."""
-    scope = Scope([folder, "/dev"], [folder], folder)
+    scope = Scope([folder, Path("/dev")], [folder], folder)
     yield scope
     scope.close()
 
