@@ -62,7 +62,8 @@ async def test_fifty_stubborn_commands_at_once_do_likewise(
             for _ in range(50):
                 nursery.start_soon(one)
 
-    assert max(taken) < 5
+    # Four seconds they may run; ended one after the other they would take twenty more.
+    assert max(taken) < 14
     assert (len(taken), marker.alive(), zombies()) == (50, [], [])
 
 
