@@ -56,7 +56,7 @@ async def survey(
 ) -> Surveyed:
     """Survey *folder* into pod-report.md in it, with the tools *names*.
 
-    *resume* is the session of a survey to go on with.
+    *resume* is the session of a survey to go on with, *settings* are more overrides.
     """
     asked = task or Task(folder=str(folder), report="pod-report.md")
     overrides = (
