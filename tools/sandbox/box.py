@@ -76,6 +76,7 @@ class OpenBox:
         self._own = OwnFolders()
         self._group = make_group(box.policy.memory, box.policy.processes)
         self._granted = self._grant()
+        self._placed: Pins | None = None
         self._introduce()
 
     @property
@@ -151,7 +152,9 @@ class OpenBox:
         with ExitStack() as passed, ExitStack() as kept:
             held = self._pins.take()
             kept.callback(self._pins.release)
-            self._make_places(held.pins)
+            if held.pins != self._placed:  # they are held from the first command on
+                self._make_places(held.pins)
+                self._placed = held.pins
             said_by, status = _pipe(kept, passed)
             control, held_by = reversed(_pipe(passed, kept))
             filter_fd = _memory_file(filter_)
