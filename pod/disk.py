@@ -135,9 +135,19 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder for nobody but its owner; parents as the system does."""
+    """Create the folder for nobody but its owner; parents as the system does.
+
+    Raises OSError: NotADirectoryError where a file has its name, or a parent's.
+    """
     if folder.is_dir():
         return
+    for there in (folder, *folder.parents):
+        if os.path.lexists(there):
+            if not there.is_dir():
+                raise NotADirectoryError(
+                    errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there)
+                )
+            break
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)

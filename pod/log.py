@@ -27,6 +27,7 @@ from pod.disk import (
 )
 from pod.entries import AnyEntry, Header
 from pod.errors import LogFailed, NotASession, SessionDamaged
+from pod.rescue import trouble
 from pod.scan import Record, Scan, read, scan
 
 Durability = Literal["fsync", "flush"]
@@ -109,8 +110,8 @@ class SessionLog:
     """A log that this process alone appends to.
 
     *disk* is the seam for faults. A log whose state on the disk is not known
-    any more (a sync failed, or a failed write could not be taken back) is
-    poisoned: every later call raises LogFailed.
+    any more (a sync failed, a failed write could not be taken back, others
+    deleted it or wrote to it) is poisoned: every later call raises LogFailed.
     """
 
     def __init__(
@@ -206,6 +207,7 @@ class SessionLog:
         poisoned. Raises ValueError for text that cannot be written.
         """
         self._check()
+        self._check_file()
         self._write(b"".join(map(encode, entries)))
         if not self._has_room:
             self._has_room = hold_room(self._reserve, RESERVE)
@@ -256,6 +258,7 @@ class SessionLog:
         Up to RESERVE bytes in all. Raises as append does.
         """
         self._check()
+        self._check_file()
         self._release()
         self._write(b"".join(map(encode, entries)))
 
@@ -303,6 +306,14 @@ class SessionLog:
     def _check(self) -> None:
         if self._poison:
             raise LogFailed(self._poison)
+
+    def _check_file(self) -> None:
+        """Fail where others took the file away, or wrote to it: before anybody is told."""
+        try:
+            self._poison = trouble(self._fd, self._size, self.path) or None
+        except OSError as error:
+            raise failed("cannot write to", self.path, error) from error
+        self._check()
 
     def _release(self) -> None:
         with contextlib.suppress(OSError):

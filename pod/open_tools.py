@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pod.disk import make_folder
+from pod.disk import failed, make_folder
 from pod.errors import SetupError
 from pod.load_manifest import Loaded, resolved
 from pod.sandbox import Closed, environment_of, told
@@ -19,10 +19,14 @@ from tools.scope import Scope
 def open_scope(loaded: Loaded, cwd: Path, spill: Path) -> Iterator[Scope]:
     """Open the manifest's roots, and *spill* for reading the long outputs in it.
 
-    Relative roots begin at *cwd*. Raises SetupError for a root that is no folder.
+    Relative roots begin at *cwd*. Raises SetupError for a root that is no folder,
+    LogFailed or DiskFull where *spill* cannot be made.
     """
     permissions = loaded.manifest.permissions
-    make_folder(spill)
+    try:
+        make_folder(spill)
+    except OSError as error:
+        raise failed("cannot create", spill, error) from error
     try:
         scope = Scope(
             read_roots=[

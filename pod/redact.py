@@ -37,13 +37,20 @@ _HEADER = re.compile(
     r"""(?i)\b(x-api-key|api-key|x-goog-api-key)(\\?["']?\s*:\s*\\?["']?)[A-Za-z0-9._~+/=-]{8,}"""
 )
 _ASSIGNED = re.compile(
-    _START + r"""([A-Z][A-Z0-9_]*(?:API_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)[A-Z0-9_]*)"""
-    r"""(=\\?["']?)[^\s"'\\$<>{}()\[\],;]{8,}"""
+    _START + r"""(?=[A-Z0-9_]*?(?:API_?KEY|SECRET|TOKEN|PASSWORD|PASSWD))"""
+    r"""([A-Z][A-Z0-9_]*+)(=\\?["']?)[^\s"'\\$<>{}()\[\],;]{8,}"""
 )
 """As in a shell or an .env file; names in capitals only, or code would suffer."""
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----[A-Za-z0-9+/=\s\\:,-]*?-----END \1-----"
+_IN_ADDRESS = re.compile(
+    r"""(?i)\b([a-z][a-z0-9+.-]{1,20}://[^\s/:@"'\\]{0,64}:)"""
+    r"""[^\s/:@"'\\$<>{}]{3,128}(?=@)"""
 )
+"""The password of scheme://user:password@host."""
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY)-----"
+    r"(?:[A-Za-z0-9+/=\s\\:,]++|-(?!----))*+-----END \1-----"
+)
+"""What is within never begins another, so that each text is looked at once."""
 SHORTEST = 8
 """Characters of a value that is looked for: a shorter one is in every text."""
 
@@ -65,6 +72,7 @@ class Redaction:
         text = self._replaced(_KEYS, MARK, text)
         text = self._replaced(_BEARER, rf"\1\2{MARK}", text)
         text = self._replaced(_HEADER, rf"\1\2{MARK}", text)
+        text = self._replaced(_IN_ADDRESS, rf"\1{MARK}", text)
         return self._replaced(_ASSIGNED, rf"\1\2{MARK}", text)
 
     def _replaced(self, pattern: re.Pattern[str], by: str, text: str) -> str:

@@ -43,7 +43,8 @@ class Listed(Struct, frozen=True):
     """What a listing tells of a session, from its first and last entries alone.
 
     *entries* is the seq of the last one, *outcome* that of the last run, "" while
-    one goes on (or was cut off), "imported" where none began since an import. *prompt* is the first line of the first prompt.
+    one goes on (or was cut off), "imported" where none began since an import, "forked"
+    where none began in a copy that ends in the middle of one. *prompt* is the first line of the first prompt.
     *damaged* is set where one of the entries read is damaged; damage between
     the two ends is not seen. *broken* says why nothing else is known. *modified* is in seconds since 1970,
     *size* in bytes.
@@ -194,11 +195,16 @@ class Store:
         return path
 
     def _logs(self) -> Iterator[Path]:
-        with suppress(FileNotFoundError, NotADirectoryError):
+        """Give the logs; none where there is no folder yet. Raises LogFailed."""
+        try:
             with os.scandir(self.folder) as names:
                 for name in names:
-                    if _NAME.fullmatch(name.name) and name.is_file():
+                    if _NAME.fullmatch(name.name) and _is_file(name):
                         yield Path(name.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise failed("cannot list the sessions in", self.folder, error) from error
 
     def _newest_first(self) -> list[Path]:
         dated = []
@@ -206,6 +212,13 @@ class Store:
             with suppress(FileNotFoundError):
                 dated.append((path.stat().st_mtime_ns, path))
         return [path for _, path in sorted(dated, reverse=True)]
+
+
+def _is_file(name: os.DirEntry[str]) -> bool:
+    try:
+        return name.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def default_folder() -> Path:
@@ -302,7 +315,7 @@ def _described(listed: Listed, head: list[AnyEntry], tail: list[AnyEntry]) -> Li
         elif isinstance(entry, SessionInfo):
             name = entry.name
         elif isinstance(entry, RunEnd):
-            outcome = entry.outcome
+            outcome = "forked" if entry.reason == "forked" else entry.outcome
         elif entry.run:
             outcome = ""
     last = max((entry.seq for entry in [*head, *tail]), default=0)

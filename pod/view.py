@@ -204,6 +204,8 @@ class View:
         return None if at is None else before[at:]
 
     def _drop(self, reasoning: Sequence[str]) -> None:
+        if not reasoning:
+            return
         for id in reasoning:
             if isinstance(self._shown.get(id), Reasoning):
                 del self._shown[id]

@@ -78,6 +78,8 @@ async def go_loaded(
         ) as session,
     ):
         target = find_entry(session.tree, asked.entry)
+        if label and target is None and not wants:
+            raise UsageError("the root cannot have a label: it is no entry")
         # Asked before a model is opened: what is not there needs no key.
         destination(session.tree, target)
         async with _means(loaded, cwd, session, asked, wants, open_client) as means:

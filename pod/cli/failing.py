@@ -1,5 +1,6 @@
 """What a person is told when a command cannot do its work."""
 
+import os
 import traceback
 
 from pod.cli.seconds import BadTime
@@ -7,6 +8,7 @@ from pod.cli.streams import say
 from pod.errors import SessionError, SetupError
 from pod.exits import Exit
 from pod.manifest_errors import ManifestError
+from pod.toml_text import printable
 
 
 class UsageError(Exception):
@@ -32,8 +34,11 @@ def report(error: Exception) -> int:
         case SetupError(exit=exit_code):
             say(f"pod: {error}")
             return exit_code
-        case SessionError() | OSError():
+        case SessionError():
             say(f"pod: {error}")
+            return Exit.FAILED
+        case OSError():
+            say(f"pod: {_words(error)}")
             return Exit.FAILED
         case _:
             say(
@@ -42,3 +47,12 @@ def report(error: Exception) -> int:
                 " can be resumed"
             )
             return Exit.FAILED
+
+
+def _words(error: OSError) -> str:
+    """Say an error of the system with its file, and without its number."""
+    if error.strerror is None or error.filename is None:
+        return error.strerror or str(error)
+    name = error.filename
+    shown = os.fsdecode(name) if isinstance(name, str | bytes) else str(name)
+    return f"{printable(shown)}: {error.strerror}"

@@ -19,6 +19,11 @@ from pod.protocol.client import (
 from pod.protocol.registry import find
 
 How = Literal["prompt", "steer", "follow_up"]
+_FLAGS = {
+    "already_running": "--steer or --follow-up",
+    "not_running": "without --steer",
+}
+"""What to write instead, by the error of a request that came at the wrong time."""
 
 
 def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
@@ -62,13 +67,18 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
 
 async def _said(client: Client, text: str, how: How) -> str | None:
     """Send *text*; return the run it is for, where that is known."""
-    match how:
-        case "prompt":
-            return await client.prompt(text)
-        case "steer":
-            await client.steer(text)
-        case "follow_up":
-            await client.follow_up(text)
+    try:
+        match how:
+            case "prompt":
+                return await client.prompt(text)
+            case "steer":
+                await client.steer(text)
+            case "follow_up":
+                await client.follow_up(text)
+    except RequestFailed as error:
+        if flags := _FLAGS.get(error.code):
+            raise RequestFailed(error.code, f"{error} ({flags})") from None
+        raise
     return None
 
 

@@ -35,13 +35,14 @@ def open_transcript(
     """Give what writes items to ``compact-<id>.jsonl`` in *folder*, one a line.
 
     With *reading* the first line is a Confinement. Where the file cannot be
-    written, nothing is.
+    written, nothing is, and nothing is raised: it is not worth a compaction.
     """
     with ExitStack() as stack:
         file: IO[bytes] | None = None
         with suppress(OSError):
             make_folder(folder)
-            file = stack.enter_context(_open(folder / f"compact-{id}.jsonl"))
+            file = _open(folder / f"compact-{id}.jsonl")
+            stack.callback(_close, file)
 
         def write(line: Item | Confinement) -> None:
             with suppress(OSError, ValueError):
@@ -51,6 +52,11 @@ def open_transcript(
         if reading is not None:
             write(_confinement(reading))
         yield write
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what is buffered may find no room either
+        file.close()
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -148,15 +148,19 @@ class ClaudeCodeLinker:
     """Joins a compaction's boundary to its summary, and loose roots to the rest."""
 
     def __init__(self) -> None:
-        self._tokens_before = 0
+        self._boundary = Link()
         self._has_begun = False
 
     def link(self, record: Record) -> Record:
         """Return *record* with its place."""
         if isinstance(record, Link) and record.tokens:
-            self._tokens_before = record.tokens
+            self._boundary = record
         elif isinstance(record, Compacted):
-            record = replace(record, tokens_before=self._tokens_before)
+            record = replace(
+                record,
+                tokens_before=self._boundary.tokens,
+                is_manual=self._boundary.is_manual,
+            )
         if (
             self._has_begun
             and not record.side
@@ -198,7 +202,8 @@ def _records(line: _Line, losses: list[str]) -> list[Record]:
             return [_answer(line, decoded(line.message, _message), losses)]
         case "system" if line.subtype == "compact_boundary":
             meta = line.compactMetadata or _CompactMetadata()
-            return [Link(tokens=meta.preTokens or 0)]
+            is_manual = meta.trigger == "manual"
+            return [Link(tokens=meta.preTokens or 0, is_manual=is_manual)]
         case "system" if line.subtype == "microcompact_boundary":
             micro = line.microcompactMetadata or _MicroMetadata()
             calls = tuple(micro.compactedToolIds)
@@ -277,7 +282,7 @@ def _said(line: _Line, message: _Message, losses: list[str]) -> list[Record]:
     if bytes(line.toolUseResult):
         losses.append(TWINS)
     if line.isCompactSummary:
-        return [Compacted(summary=_text(message.content, losses), is_manual=False)]
+        return [Compacted(summary=_text(message.content, losses))]
     if isinstance(message.content, str) or message.content is None:
         return [_user(line, message.content or "", ())]
     results: list[Record] = []

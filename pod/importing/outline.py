@@ -41,12 +41,12 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class Outline(Struct, frozen=True, gc=False):
-    """A record without its text; some hundred bytes.
+    """A record without its text; some hundred bytes, about a thousand with its place.
 
     *signed*: it has reasoning that the provider can verify; *blank*: a user
     message without anything in it; *size* is the length of a result's text,
     of a compaction the tokens before it; *is_silent*: it may come to no entry
-    that others hang from.
+    that others hang from; *is_manual*: a compaction that a person asked for.
     """
 
     where: Where
@@ -64,6 +64,7 @@ class Outline(Struct, frozen=True, gc=False):
     cleared: tuple[str, ...] = ()
     is_own: bool = False
     is_silent: bool = False
+    is_manual: bool = False
 
 
 def outline(record: Record, where: Where) -> Outline:
@@ -81,6 +82,7 @@ def outline(record: Record, where: Where) -> Outline:
         cleared: tuple[str, ...] = (),
         is_own: bool = False,
         is_silent: bool = False,
+        is_manual: bool = False,
     ) -> Outline:
         return Outline(
             where,
@@ -98,6 +100,7 @@ def outline(record: Record, where: Where) -> Outline:
             cleared,
             is_own,
             is_silent,
+            is_manual,
         )
 
     match record:
@@ -122,8 +125,8 @@ def outline(record: Record, where: Where) -> Outline:
             return made("told")
         case Summarised(from_id=left):
             return made("told", target=left)
-        case Compacted(first_kept=first, tokens_before=tokens):
-            return made("compacted", target=first, size=tokens)
+        case Compacted(first_kept=first, tokens_before=tokens, is_manual=is_manual):
+            return made("compacted", target=first, size=tokens, is_manual=is_manual)
         case Cleared(calls=cleared):
             return made("quiet", cleared=cleared)
         case Labelled(target=target):

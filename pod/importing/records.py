@@ -84,10 +84,12 @@ class Header(Base, frozen=True, kw_only=True):
 class Link(Base, frozen=True, kw_only=True):
     """Nothing to carry over, but others hang from it.
 
-    *tokens* is what the context held at a compaction's boundary.
+    *tokens* is what the context held at a compaction's boundary, *is_manual*
+    whether a person asked for the compaction.
     """
 
     tokens: int = 0
+    is_manual: bool = False
 
 
 class User(Base, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """What the compactions of an imported session keep: checked against their paths."""
 
+from array import array
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -32,22 +33,24 @@ def kept_parts(
 ) -> dict[int, Kept]:
     """Return what each compaction among *steps* keeps, by its number.
 
-    Walks from each one to the beginning of its window, no further.
+    Takes time in proportion to the steps and to what is dropped, however many
+    compactions keep the same.
     """
     found: dict[int, Kept] = {}
-    latest = [-1] * len(steps)
+    latest = array("q", [-1]) * (len(steps) + 1)
+    paths: _Paths | None = None
     for at, step in enumerate(steps):
-        latest[at] = latest[step.parent] if step.parent >= 0 else -1
+        latest[at] = latest[step.parent]
         if isinstance(step, PlainStep) and step.outline.kind == "compacted":
-            found[at] = _kept(
-                steps, at, step, found.get(latest[at]), latest[at], start_of, tally
-            )
+            paths = paths or _Paths(steps)
+            before = found.get(latest[at])
+            found[at] = _kept(paths, at, step, before, latest[at], start_of, tally)
             latest[at] = at
     return found
 
 
 def _kept(
-    steps: Sequence[Step],
+    paths: "_Paths",
     at: int,
     step: PlainStep,
     before: Kept | None,
@@ -57,86 +60,119 @@ def _kept(
 ) -> Kept:
     if not step.outline.target:
         return Kept(None)
-    stop = -1
+    leaf, stop = step.parent, -1
     if before is not None:
         stop = compaction if before.first is None else before.first
     first = start_of(step.outline.target)
-    path = _path(steps, step.parent, stop)
     if first == at:
         return Kept(None)  # how an export says that nothing is kept
-    if first is None or first not in path:
-        if first is None or before is None or first >= stop or not path:
+    if first is None or leaf < 0 or not paths.has(leaf, first, since=stop):
+        if first is None or before is None or first >= stop or leaf < 0:
             tally.lose(NOT_KEPT)
             return Kept(None)
         tally.lose(CLAMPED)
         first = stop
-    kept = [at for at in path[path.index(first) :] if not _is_silent(steps[at])]
-    if not kept:
+    first = paths.first_said(leaf, first)
+    if first is None:
         return Kept(None)
-    first = kept[0]
-    dropped = _cut_loop(steps, first, kept)
+    dropped = paths.cut_loop(leaf, first)
     if dropped:
         tally.lose(CUT_LOOPS)
     return Kept(first, dropped)
 
 
+class _Paths:
+    """Finds steps on the paths to the root without walking them.
+
+    Counted along each path: the steps, those that come to an entry, those at
+    which a tool loop ends. A count only grows on the way down, so the step where
+    it reaches a number is found by halving: each step knows its parent and one
+    step further up (skew-binary jumps), the last element stands for the root.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        zeros = array("q", [0]) * (len(steps) + 1)
+        self._jump = array("q", [-1]) * (len(steps) + 1)
+        self._depth, self._said, self._ends = zeros[:], zeros[:], zeros[:]
+        self._loop = array("b", [_NO_LOOP]) * (len(steps) + 1)
+        """What loop is open behind each step."""
+        joined = array("b", [True]) * (len(steps) + 1)
+        """Whether an answer behind the step belongs to the loop before it."""
+        for at, step in enumerate(steps):
+            up = step.parent
+            self._depth[at] = self._depth[up] + 1
+            self._said[at] = self._said[up] + (not _is_silent(step))
+            self._jump[at] = self._jump_from(up)
+            ends, self._loop[at], joined[at] = _loop_behind(
+                step, self._loop[up], is_joined=bool(joined[up])
+            )
+            self._ends[at] = self._ends[up] + ends
+
+    def _jump_from(self, up: int) -> int:
+        near = self._jump[up]
+        far = self._jump[near]
+        depth = self._depth
+        return far if depth[up] - depth[near] == depth[near] - depth[far] else up
+
+    def _reaching(self, leaf: int, counts: "array[int]", least: int) -> int:
+        """Return the first step on the path to *leaf* with a count of *least*."""
+        at = leaf
+        while counts[up := self._steps[at].parent] >= least:
+            jump = self._jump[at]
+            at = jump if counts[jump] >= least else up
+        return at
+
+    def has(self, leaf: int, at: int, *, since: int) -> bool:
+        """Whether *at* is on the path to *leaf*, and not before the step *since*."""
+        depth = self._depth[at]
+        is_within = max(self._depth[since], 1) <= depth <= self._depth[leaf]
+        return is_within and self._reaching(leaf, self._depth, depth) == at
+
+    def first_said(self, leaf: int, at: int) -> int | None:
+        """Return the first step from *at* to *leaf* that comes to an entry."""
+        least = self._said[self._steps[at].parent] + 1
+        if self._said[leaf] < least:
+            return None
+        return self._reaching(leaf, self._said, least)
+
+    def cut_loop(self, leaf: int, first: int) -> tuple[int, ...]:
+        """Return the answers whose reasoning a cut at *first* takes from its loop."""
+        up = self._steps[first].parent
+        if self._loop[up] == _NO_LOOP:
+            return ()
+        at, least = leaf, self._ends[up] + 1
+        if self._ends[leaf] >= least:
+            at = self._steps[self._reaching(leaf, self._ends, least)].parent
+        loop: list[int] = []
+        signed = self._loop[up] == _SIGNED
+        while at != up:
+            step = self._steps[at]
+            if isinstance(step, AnswerStep):
+                loop.append(at)
+                signed = signed or step.signed
+            at = step.parent
+        return tuple(reversed(loop)) if signed else ()
+
+
+_NO_LOOP, _UNSIGNED, _SIGNED = 0, 1, 2
+"""Whether a tool loop is open, and has reasoning that the provider can verify."""
+
+
+def _loop_behind(step: Step, before: int, *, is_joined: bool) -> tuple[bool, int, bool]:
+    """Return whether *step* ends the loop *before* it; which is open, and joined, behind it."""
+    match step:
+        case ResultStep():
+            return False, max(before, _UNSIGNED), True
+        case AnswerStep() as answer:
+            calls = bool(answer.call_ids)
+            loop = max(before, _SIGNED if answer.signed else _UNSIGNED)
+            return not is_joined, loop if calls else _NO_LOOP, calls
+        case PlainStep(outline=one):
+            if one.kind in _TURNS and not one.blank:
+                return True, _NO_LOOP, is_joined
+            return False, before, is_joined
+
+
 def _is_silent(step: Step) -> bool:
     return isinstance(step, PlainStep) and step.outline.is_silent
-
-
-def _path(steps: Sequence[Step], leaf: int, stop: int) -> list[int]:
-    """Return the steps from *stop* (or the root) to *leaf*."""
-    path: list[int] = []
-    at = leaf
-    while at >= 0:
-        path.append(at)
-        if at == stop:
-            break
-        at = steps[at].parent
-    return path[::-1]
-
-
-def _cut_loop(
-    steps: Sequence[Step], first: int, kept: Sequence[int]
-) -> tuple[int, ...]:
-    """Return the answers whose reasoning a cut at *first* takes from its loop."""
-    earlier = _loop_before(steps, steps[first].parent)
-    if earlier is None:
-        return ()
-    loop: list[int] = []
-    signed = earlier
-    joined = True
-    for at in kept:
-        match steps[at]:
-            case AnswerStep() as answer:
-                if not joined:
-                    break
-                loop.append(at)
-                signed = signed or answer.signed
-                joined = bool(answer.call_ids)
-            case ResultStep():
-                joined = True
-            case PlainStep(outline=one):
-                if one.kind in _TURNS and not one.blank:
-                    break
-    return tuple(loop) if signed else ()
-
-
-def _loop_before(steps: Sequence[Step], at: int) -> bool | None:
-    """Say whether the open tool loop that ends at *at* is signed; None: none is open."""
-    signed = False
-    is_open = False
-    while at >= 0:
-        match steps[at]:
-            case ResultStep():
-                is_open = True
-            case AnswerStep() as answer:
-                if not answer.call_ids:
-                    break
-                is_open = True
-                signed = signed or answer.signed
-            case PlainStep(outline=one):
-                if one.kind in _TURNS and not one.blank:
-                    break
-        at = steps[at].parent
-    return signed if is_open else None

@@ -30,6 +30,7 @@ from pod.importing.build import (
     plain_entry,
     result_entry,
 )
+from pod.importing.outline import Outline
 from pod.importing.own import OWN_KINDS
 from pod.importing.plan import Steps
 from pod.importing.records import (
@@ -162,7 +163,7 @@ class Writer:
         self._time(record)
         match record:
             case Compacted():
-                yield from self._compaction(at, record, step.outline.size)
+                yield from self._compaction(at, record, step.outline)
             case Cleared():
                 yield from self._cleared(at, record)
             case Labelled():
@@ -182,7 +183,7 @@ class Writer:
         self._name(at, record, id=step.outline.id)
 
     def _compaction(
-        self, at: int, record: Compacted, tokens_before: int
+        self, at: int, record: Compacted, outline: Outline
     ) -> Iterator[bytes]:
         before = self._lasts[at]
         kept = self._kept[at]
@@ -203,13 +204,13 @@ class Writer:
             )
             yield self._put(at, entry)
             return
-        reason: Reason = "manual" if record.is_manual else "mid_turn"
+        reason: Reason = "manual" if outline.is_manual else "mid_turn"
         compaction_id = f"c{self._seq + 1:07x}"
         start = CompactionStart(
             compaction_id=compaction_id,
             reason=reason,
             mode="summarize",
-            tokens_before=tokens_before,
+            tokens_before=outline.size,
         )
         yield self._put(at, start)
         entry = Compaction(
@@ -219,7 +220,7 @@ class Writer:
             summary=record.summary,
             first_kept=first,
             compacted_from=before or "",
-            tokens_before=tokens_before,
+            tokens_before=outline.size,
             tokens_after=record.tokens_after,
             directives=directives_of(record),
             details=details_of(record),

@@ -35,6 +35,10 @@ class Target(Struct, frozen=True):
     words: tuple[bytes, ...]
 
 
+def quoted(*texts: str) -> tuple[bytes, ...]:
+    return tuple(text.encode() for text in texts)
+
+
 class Bug(Struct, frozen=True):
     """An input that broke a target, and how."""
 

@@ -11,9 +11,10 @@ from pod.importing import (
     codex,
     detect,
     importer,
+    own,
     pi,
+    pi_content,
     plan,
-    steps,
     swe_agent,
     write,
 )
@@ -22,6 +23,7 @@ from pod.log import read_log
 from pod.session import Session
 from pod.store import Store
 from tests.fuzz.engine import Target
+from tests.fuzz.import_seeds import SEEDS
 from tests.pod.importing import pi_makers
 from tests.soak.kills import in_memory
 from worker.history import faults
@@ -173,13 +175,14 @@ def importers() -> Target:
             codex,
             detect,
             importer,
+            own,
             pi,
+            pi_content,
             plan,
-            steps,
             swe_agent,
             write,
         ),
-        seeds=(*seeds, seeds[0][: len(seeds[0]) // 2]),
+        seeds=(*seeds, *(make() for make in SEEDS), seeds[0][: len(seeds[0]) // 2]),
         words=tuple(
             word.encode()
             for word in (

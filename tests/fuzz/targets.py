@@ -40,7 +40,8 @@ from pod.errors import NewerFormat
 from pod.manifest_errors import ManifestError
 from pod.protocol import messages, reading
 from pod.tree import Tree
-from tests.fuzz.engine import Target
+from tests.fuzz import outside
+from tests.fuzz.engine import Target, quoted
 from tests.fuzz.importing import importers
 from tools import arguments, bash, edit_file, glob, grep, read_file, write_file
 from tools.base import ToolError
@@ -51,10 +52,6 @@ from worker.items import AssistantText, ToolCall, ToolResult, UserText
 from worker.usage import Usage
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def quoted(*texts: str) -> tuple[bytes, ...]:
-    return tuple(text.encode() for text in texts)
 
 
 def _check_words(lines: Sequence[str]) -> None:
@@ -390,4 +387,11 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "arguments": tool_arguments,
     "protocol": protocol,
     "import": importers,
+    "hooks": outside.hooks,
+    "summary": outside.summaries,
+    "errors": outside.errors,
+    "gitignore": outside.gitignores,
+    "overrides": outside.settings,
+    "permissions": outside.permission_rules,
+    "files": outside.files,
 }

@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from pod.codec import encode
 from pod.entries import AnyEntry, Header, ItemEntry, Known, Label, Leaf
+from pod.tree import Tree
+from tests.pod.every_kind import of_any_kind
 from worker.items import UserText
 
 AT = "2026-11-30T05:00:00.000Z"
@@ -40,7 +42,10 @@ def written(entries: Iterable[AnyEntry], header: Header = HEADER) -> bytes:
 
 
 def random_tree(random: Random, size: int) -> list[Known]:
-    """Make a log that branches, navigates and labels at random, as a session does."""
+    """Make a log that branches, navigates and labels at random, as a session does.
+
+    Entries of every kind are in it, and what they refer to came before them.
+    """
     entries: list[Known] = []
     leaf: str | None = None
     for seq in range(1, size + 1):
@@ -52,11 +57,10 @@ def random_tree(random: Random, size: int) -> list[Known]:
             entry = Leaf(target=random.choice([None, *ids]))
         elif ids and draw < 0.3:
             entry = Label(target=random.choice(ids), label=random.choice(["", "a"]))
+        elif ids and draw < 0.5:
+            entry = of_any_kind(random, ids)
         entries.append(replace(entry, seq=seq, id=id, parent=leaf, at=AT))
-        if isinstance(entry, Leaf):
-            leaf = entry.target
-        elif not isinstance(entry, Label):
-            leaf = id
+        leaf = Tree.leaf_after(leaf, entries[-1])
     return entries
 
 

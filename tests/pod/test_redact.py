@@ -1,6 +1,7 @@
 """What looks like a key does not leave the machine."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, strategies as st
@@ -55,6 +56,11 @@ def test_a_private_key_is_replaced_as_a_whole() -> None:
         ("x-api-key: abcdefgh12345678", f"x-api-key: {MARK}"),
         ("export OPENAI_API_KEY=abcdefgh12", f"export OPENAI_API_KEY={MARK}"),
         ('DB_PASSWORD="hunter2hunter2"', f'DB_PASSWORD="{MARK}"'),
+        ("PASSWORD=hunter2hunter2", f"PASSWORD={MARK}"),
+        ("API_KEY=abcdefgh12", f"API_KEY={MARK}"),
+        ("TOKEN_2=abcdefgh12", f"TOKEN_2={MARK}"),
+        ("postgres://bob:hunter2@db:5432/x", f"postgres://bob:{MARK}@db:5432/x"),
+        ("redis://:hunter2@db", f"redis://:{MARK}@db"),
     ],
 )
 def test_a_named_secret_loses_its_value_and_keeps_its_name(
@@ -70,6 +76,8 @@ def test_a_named_secret_loses_its_value_and_keeps_its_name(
         "max_tokens = get_token(limit)",
         "API_KEY=$OTHER_KEY_NAME",
         "sk-learn",
+        "https://user:${PASSWORD}@host/x",
+        "https://host:8080/x and me@host",
         "a sha256 of 0123456789abcdef0123456789abcdef",
         "/usr/lib/python3/site-packages/anthropic/resources/messages",
     ],
@@ -83,6 +91,22 @@ def test_the_keys_of_this_pod_are_known_by_their_value() -> None:
 
     assert redaction("it is my odd key, short") == f"it is {MARK}, short"
     assert redaction.count == 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["-----BEGIN PRIVATE KEY-----", "TOKEN_", "eyJ", "sk-", "a://b:", "Basic ", "=\n"],
+)
+def test_a_text_made_to_be_slow_takes_linear_time(piece: str) -> None:
+    def seconds_of(size: int) -> float:
+        text = piece * (size // len(piece))
+        started = time.process_time()
+        Redaction()(text)
+        return time.process_time() - started
+
+    few, many = seconds_of(20_000), seconds_of(320_000)
+
+    assert many < 50 * few + 0.05  # the square would be 256 times as much
 
 
 @given(st.text(), st.sampled_from(KEYS))

@@ -281,7 +281,10 @@ def test_a_fork_between_call_and_result_answers_the_call(store: Store) -> None:
             DONE,
         )
 
-    with Session.open(store.fork(store.path("a"), started.id)) as fork:
+    copy = store.fork(store.path("a"), started.id)
+
+    assert look(copy).outcome == "forked"
+    with Session.open(copy) as fork:
         assert fork.items == [
             UserText("go"),
             ToolCall("c1", "bash", "{}", "r1"),

@@ -453,6 +453,13 @@ def test_a_label_is_one_short_line(log: Log, capfd: Out, name: str) -> None:
     assert "a label is one line" in capfd.readouterr().err
 
 
+def test_no_label_is_lost_on_the_way_to_the_root(log: Log, capfd: Out) -> None:
+    code = main(["session", "goto", ID, "root", "--label", "x"])
+
+    assert (code, log.tree.leaf) == (Exit.USAGE, log.end2)
+    assert "the root cannot have a label" in capfd.readouterr().err
+
+
 def test_the_root_has_no_label(log: Log, capfd: Out) -> None:
     assert main(["session", "label", ID, "root", "x"]) == Exit.USAGE
     assert "the root cannot have a label" in capfd.readouterr().err

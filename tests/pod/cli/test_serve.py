@@ -115,7 +115,9 @@ def test_a_pod_is_listed_listened_to_sent_to_and_stopped(place: Place) -> None:
 
     (row,) = msgspec.json.decode(f"[{listed.out}]", type=list[dict[str, str | int]])
     assert (row["name"], row["pid"], row["state"]) == ("test", process.pid, "idle")
-    assert refused == Done(1, "", "pod: no run is under way: give a prompt\n")
+    assert refused == Done(
+        1, "", "pod: no run is under way: give a prompt (without --steer)\n"
+    )
     assert sent == Done(0, "Done after 2 calls.\n", "")
     assert (stopped, code) == (Done(0, "", ""), 0)
     assert after == Done(0, "no Pod runs\n", "")

@@ -14,7 +14,7 @@ from pod.entries import (
     Prune,
     UsageEntry,
 )
-from pod.events import CompactSkipped
+from pod.events import CompactProgress, CompactSkipped
 from pod.exits import Exit
 from pod.manifest import PruneTable
 from pod.pod import Stopped
@@ -273,6 +273,8 @@ async def test_a_tiny_window_gets_smaller_budgets(make: Make) -> None:
 
     assert (end.outcome, end.text) == ("finished", "All 12 are fetched.")
     assert all(c.tokens_after < 4_000 for c in pod.compactions)
+    budgets = {event.auto_read_budget for event in pod.heard.of(CompactProgress)}
+    assert max(budgets) < TABLE.auto_read_budget
 
 
 class Overfull:

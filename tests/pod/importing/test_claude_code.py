@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from pod.entries import Custom, Prune, SessionInfo, UsageEntry
 from tests.pod.importing.imports import (
     Json,
@@ -144,8 +146,8 @@ def test_progress_between_a_call_and_its_result_is_passed_through(
     assert briefs(lines, tmp_path) == ["call Read {}", "result one", "user thanks"]
 
 
-def boundary(uuid: str, old: str) -> Json:
-    meta = {"trigger": "auto", "preTokens": 155_000}
+def boundary(uuid: str, old: str, trigger: str = "auto") -> Json:
+    meta = {"trigger": trigger, "preTokens": 155_000}
     return line(
         uuid,
         None,
@@ -154,6 +156,23 @@ def boundary(uuid: str, old: str) -> Json:
         logicalParentUuid=old,
         compactMetadata=meta,
     )
+
+
+@pytest.mark.parametrize(
+    ("trigger", "reason"), [("auto", "mid_turn"), ("manual", "manual")]
+)
+def test_a_compaction_that_a_person_asked_for_is_told_as_one(
+    tmp_path: Path, trigger: str, reason: str
+) -> None:
+    lines = [
+        user("u", None, "one"),
+        boundary("b", "u", trigger),
+        user("s", "b", "so far", isCompactSummary=True),
+    ]
+
+    done = take(write_lines(tmp_path / "s.jsonl", lines), tmp_path)
+
+    assert [one.reason for one in compactions(done)] == [reason]
 
 
 def test_a_boundary_and_its_summary_are_a_compaction(tmp_path: Path) -> None:

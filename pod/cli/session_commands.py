@@ -1,0 +1,239 @@
+"""The commands of ``pod session``: what they and their flags are."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
+
+session_app = App(
+    name="session", help="Look at sessions, move about in them, and repair them."
+)
+
+
+@session_app.command(name="list")
+def list_sessions(
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    all_: Annotated[
+        bool,
+        Parameter(
+            name=["--all", "-a"],
+            negative=(),
+            help="Those of all folders, not only of the working folder.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """List sessions, the newest first."""
+    from pod.cli.sessions import list_all
+
+    return list_all(manifest, settings=settings, cd=cd, everywhere=all_, as_json=json)
+
+
+@session_app.command
+def show(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    compaction: Annotated[
+        int | None,
+        Parameter(
+            help="Only the receipt of this compaction: 1 is the first, failed ones count."
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Show what is in a session.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.sessions import show_one
+
+    return show_one(
+        session,
+        manifest,
+        settings=settings,
+        cd=cd,
+        compaction=compaction,
+        as_json=json,
+    )
+
+
+@session_app.command
+def tree(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    all_: Annotated[
+        bool,
+        Parameter(
+            name=["--all", "-a"],
+            negative=(),
+            help="Every entry: nothing is folded, what only programs need included.",
+        ),
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Draw a session's tree: its branches, and where it stands.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.tree import show_tree
+
+    return show_tree(
+        session, manifest, settings=settings, cd=cd, everything=all_, as_json=json
+    )
+
+
+@session_app.command
+def goto(
+    session: str,
+    entry: str,
+    /,
+    *,
+    summarize: Annotated[
+        bool | None,
+        Parameter(
+            help="Summarise the branch that is left for the one that is gone to;"
+            " without it as [branch_summary] enabled says.",
+        ),
+    ] = None,
+    instructions: Annotated[
+        str,
+        Parameter(
+            metavar="TEXT", help="What the summary should look at in particular."
+        ),
+    ] = "",
+    replace_instructions: Annotated[
+        bool,
+        Parameter(
+            negative=(), help="The instructions take the place of the usual order."
+        ),
+    ] = False,
+    label: Annotated[
+        str,
+        Parameter(
+            metavar="NAME", help="A name for the summary, or for the entry without one."
+        ),
+    ] = "",
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Go on from another entry of a session: its next run begins there.
+
+    To a message of the user's means before it: its text is printed, to be
+    changed and given again.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        An entry's id or what it begins with, a label, or root: pod session tree
+        has them.
+    """
+    from pod.cli.branches import Asked, go
+
+    asked = Asked(
+        session=session,
+        entry=entry,
+        summarize=summarize,
+        instructions=instructions,
+        replace_instructions=replace_instructions,
+        label=label,
+        quiet=quiet,
+        as_json=json,
+    )
+    return go(asked, manifest, settings=settings, cd=cd)
+
+
+@session_app.command(name="fork")
+def fork_session(
+    session: str,
+    entry: str | None = None,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+    json: Json = False,
+) -> int:
+    """Copy a session up to an entry into one of its own; print its id.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        As with goto; without it where the session stands. To a message of the
+        user's means before it.
+    """
+    from pod.cli.branches import fork
+
+    return fork(session, entry, manifest, settings=settings, cd=cd, as_json=json)
+
+
+@session_app.command
+def label(
+    session: str,
+    entry: str,
+    name: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Give an entry of a session a name.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    entry
+        As with goto.
+    name
+        The label; an empty one takes it away.
+    """
+    from pod.cli.branches import label as set_label
+
+    return set_label(session, entry, name, manifest, settings=settings, cd=cd)
+
+
+@session_app.command
+def repair(
+    session: str,
+    /,
+    *,
+    manifest: ManifestPath = None,
+    settings: Settings = (),
+    cd: Folder = None,
+) -> int:
+    """Repair a damaged session log; the damaged file is kept beside it.
+
+    Parameters
+    ----------
+    session
+        Its id, or enough of it to tell it from others.
+    """
+    from pod.cli.sessions import repair_one
+
+    return repair_one(session, manifest, settings=settings, cd=cd)
