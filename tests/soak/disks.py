@@ -14,7 +14,7 @@ from pod.errors import LogFailed
 from pod.log import read_log
 from tests.soak.failing import FailingDisk, some_failure
 from tests.soak.kills import clear, in_memory
-from tests.soak.promises import broken
+from tests.soak.promises import broken, ended_twice
 from tests.soak.story import goes_on, story
 from tests.soak.traced import Told, Wrote
 
@@ -65,5 +65,6 @@ def fail_disk(folder: Path, seed: str, found: DiskFindings) -> None:
         problems = problems or trio.run(goes_on, path)
         ends = [e for e in read_log(path).entries if isinstance(e, RunEnd)]
         found.disk_full += sum(end.reason == "disk_full" for end in ends)
+        problems += ended_twice(disk.stream)
         found.wrong += [f"{problem} (seed {seed}, {failure})" for problem in problems]
     clear(path)

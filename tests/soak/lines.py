@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from pod.log import read_log
 from tests.soak.kills import clear, in_memory
-from tests.soak.promises import broken, undelivered
+from tests.soak.promises import broken, undelivered, unended
 from tests.soak.story import goes_on, story
 from tests.soak.traced import Told, TracedDisk
 
@@ -52,6 +52,7 @@ def spoil(folder: Path, seed: str, found: LineFindings) -> None:
     told = {op.seq: op.id for op in disk.trace if isinstance(op, Told)}
     found.entries += len(told)
     problems = broken(path, told) + undelivered(read_log(path).entries)
+    problems += [f"in the stream: {each}" for each in unended(disk.stream)]
     problems = problems or trio.run(goes_on, path)
     found.wrong += [f"{problem} (seed {seed})" for problem in problems]
     clear(path)

@@ -57,6 +57,29 @@ def lost(entries: Sequence[AnyEntry], acknowledged: dict[int, str]) -> list[str]
 
 def unended(entries: Sequence[AnyEntry]) -> list[str]:
     """Return the runs and compactions that have not exactly one end."""
+    begun, ended = _counted(entries)
+    return [
+        f"{name}: {begun[name]} starts, {ended[name]} ends"
+        for name in sorted({*begun, *ended})
+        if begun[name] != 1 or ended[name] != 1
+    ]
+
+
+def ended_twice(stream: Sequence[AnyEntry]) -> list[str]:
+    """Return what ended more than once in what was told, or without a start.
+
+    Where the log failed, the end may be missing: the next opening writes it.
+    """
+    begun, ended = _counted(stream)
+    return [
+        f"in the stream: {name}: {begun[name]} starts, {number} ends"
+        for name, number in ended.items()
+        if number > 1 or begun[name] != 1
+    ]
+
+
+def _counted(entries: Sequence[AnyEntry]) -> tuple[Counter[str], Counter[str]]:
+    """Count starts and ends of each run and compaction."""
     begun: Counter[str] = Counter()
     ended: Counter[str] = Counter()
     for entry in entries:
@@ -71,11 +94,7 @@ def unended(entries: Sequence[AnyEntry]) -> list[str]:
                 ended[f"compaction {id}"] += 1
             case _:
                 pass
-    return [
-        f"{name}: {begun[name]} starts, {ended[name]} ends"
-        for name in sorted({*begun, *ended})
-        if begun[name] != 1 or ended[name] != 1
-    ]
+    return begun, ended
 
 
 def undelivered(entries: Sequence[AnyEntry]) -> list[str]:

@@ -22,7 +22,7 @@ from pod.log import read_log
 from pod.manifest import Manifest, PruneTable
 from pod.pod import Stopped, Switched
 from tests.soak.kills import clear, in_memory
-from tests.soak.promises import broken, undelivered
+from tests.soak.promises import broken, undelivered, unended
 from tests.soak.story import TABLE_OF_STORIES, StoryPod, goes_on
 from tests.soak.traced import Told, TracedDisk
 from worker.loop import Setup
@@ -147,6 +147,7 @@ def race(folder: Path, pair: tuple[str, str], seed: str, found: RaceFindings) ->
         problems = trio.run(_race, path, disk, pair, random, found)
         told = {op.seq: op.id for op in disk.trace if isinstance(op, Told)}
         problems += broken(path, told)
+        problems += [f"in the stream: {each}" for each in unended(disk.stream)]
         entries = read_log(path).entries
         problems += undelivered(entries) + unaccounted(path)
         found.entries += len(entries)

@@ -49,6 +49,8 @@ class TracedDisk(RealDisk):
 
     def __init__(self, size: int = 0) -> None:
         self.trace: list[Op] = []
+        self.stream: list[Known] = []
+        """The entries whose events went out, in their order."""
         self._size = size
 
     def write(self, fd: int, data: memoryview) -> int:
@@ -72,6 +74,7 @@ class TracedDisk(RealDisk):
 
     def told(self, entry: Known) -> None:
         self.trace.append(Told(entry.seq, entry.id))
+        self.stream.append(entry)
 
     def effect(self) -> None:
         self.trace.append(Effect())
