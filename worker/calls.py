@@ -1,7 +1,9 @@
 """Run the tool calls of one response; answer each exactly once, whatever happens."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Protocol
 
 import trio
@@ -299,13 +301,17 @@ def _within(call: ToolCall, content: str, toolbox: Toolbox) -> str:
 
 def _spilled(call: ToolCall, text: str, spill: Spill) -> str:
     """Save *text* and return the path; the result must not be lost for want of room."""
+    part: Path | None = None
     try:
-        path, file = spill.open(call.call_id)
+        part, file = spill.open(call.call_id)
         with file:
             file.write(text.encode())
     except OSError as error:
+        if part is not None:
+            with suppress(OSError):  # half of it only takes room
+                part.unlink()
         return f"nowhere: it could not be saved ({error.strerror})"
-    return str(path)
+    return str(part)
 
 
 SUMMARY_CHARACTERS = 400

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import IO
 
 import pytest
 import trio
 from hypothesis import given, settings, strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.fakes import FakeTool, Heard, MemoryHistory, MemorySpill, called
 from tools.base import Call, Image, Tool, ToolError, ToolOutput
@@ -250,6 +254,38 @@ async def test_a_long_output_is_capped_and_kept_whole_in_a_file() -> None:
     assert len(content.encode()) <= 2_000
     assert str(path) in content
     assert file.getvalue().decode() == text
+
+
+class NoRoom(Struct):
+    """A spill folder on a disk that takes 4 KB more, and says so when it is written."""
+
+    folder: Path
+
+    def open(self, name: str) -> tuple[Path, IO[bytes]]:
+        path = self.folder / name
+        path.write_bytes(b"x" * 4_096)
+        return path, Path("/dev/full").open("wb")
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
+async def test_a_long_output_that_finds_no_room_is_capped_all_the_same(
+    tmp_path: Path,
+) -> None:
+    async def talk(call: Call) -> ToolOutput:
+        return ToolOutput(summary="talked", content="x" * 100_000)
+
+    box = replace(toolbox(FakeTool("do", talk)), spill=NoRoom(tmp_path))
+    _, given_back = await answer(box, called("a"))
+
+    content = given_back[0].content or ""
+    assert not given_back[0].is_error
+    assert len(content.encode()) <= 2_000
+    assert "nowhere: it could not be saved (No space left on device)" in content
+    assert names(tmp_path) == []
 
 
 async def test_hostile_output_is_clean_text_when_it_reaches_the_history() -> None:
