@@ -30,6 +30,8 @@ KILL_GRACE = 5.0
 """Seconds to wait for killed processes; one stuck in the kernel takes longer."""
 DRAIN = 1.0
 """Seconds to read what is left in the pipe after everything was killed."""
+_MOST_SAID = 16
+"""Bytes of what a sandbox says: "s", and an exit code."""
 _LOOK = 0.005
 """Seconds between two looks at what a command has left running."""
 
@@ -206,8 +208,9 @@ class _Command:
         if self._status is None:
             await _wait_exit(self.process.pid)
             return
-        while not self._said.endswith(b"\n"):
-            said = await self._status.receive_some(64)
+        # The command can get at the shell that says it: it may say anything.
+        while not self._said.endswith(b"\n") and len(self._said) < _MOST_SAID:
+            said = await self._status.receive_some(_MOST_SAID)
             if not said:  # the sandbox has ended before the command had
                 await _wait_exit(self.process.pid)
                 return
@@ -266,7 +269,7 @@ class _Command:
         if not self._said and code >= 0:
             raise SandboxFailed(f"the sandbox ended with exit code {code}")
         said = self._said.removeprefix(b"s").strip()
-        return int(said) if said.isdigit() else code
+        return int(said) if said.isdigit() and int(said) < 256 else code
 
 
 async def _wait_exit(pid: int) -> None:

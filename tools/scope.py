@@ -93,6 +93,8 @@ class Scope:
         self._readable: dict[str, Anchor] = {}
         self._writable: dict[str, Anchor] = {}
         try:
+            for root in (*write_roots, *read_roots):
+                _check_root(self.absolute(str(root)), write_roots)
             for root in write_roots:
                 self._add(root, self._writable)
             self._readable.update(self._writable)
@@ -372,6 +374,26 @@ class Scope:
                 return [entry.name for entry in islice(entries, MOST_NAMES)]
         finally:
             os.close(fd)
+
+
+def _check_root(root: str, write_roots: Sequence[Path]) -> None:
+    """Raise OSError where *root* is what somebody who writes in *write_roots* says.
+
+    That is where a link that lies in one of them leads out of it: a model of an
+    earlier run may have put it there.
+    """
+    real = os.path.realpath(root)
+    for other in map(os.path.realpath, write_roots):
+        inside = f"{other.rstrip('/')}/"
+        steps = (os.path.realpath(step) for step in Path(root).parents)
+        way = any(f"{step}/".startswith(inside) for step in steps)
+        if way and not f"{real}/".startswith(inside):
+            raise OSError(
+                errno.EXDEV,
+                f"a link in {one_line(other)}, which may be written, leads to"
+                f" {one_line(real)}; if that is meant, name it itself",
+                root,
+            )
 
 
 def read_up_to(file: BinaryIO, size: int) -> bytes:

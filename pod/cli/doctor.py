@@ -85,9 +85,9 @@ async def examine(
     findings += await trio.to_thread.run_sync(
         lambda: [
             *_manifest(loaded, cwd, prompt),
-            *sandbox(loaded, cwd),
             *model(loaded),
             *key(loaded),
+            *sandbox(loaded, cwd),
         ]
     )
     if is_offline:

@@ -15,9 +15,9 @@ def sandbox(loaded: Loaded, cwd: Path) -> Iterator[Finding]:
     try:
         report = find_sandbox(loaded, cwd)
     except SetupError as problem:
-        first, *rest = (line.strip() for line in str(problem).splitlines())
-        text = " ".join([first, *rest])
-        yield error("sandbox", text, None, exit=problem.exit)
+        # What was tried, and at last what to do without.
+        *tried, way_out = (line.strip() for line in str(problem).splitlines())
+        yield error("sandbox", " | ".join(tried), None, fix=way_out, exit=problem.exit)
         return
     if report is None:
         yield note("sandbox", "none: bash is not among the tools")

@@ -7,6 +7,7 @@ well find more parts than there are; each of them has to be allowed.
 """
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -120,3 +121,67 @@ def bare(part: str) -> str:
     rest = part[before.end() :] if before else part
     name, space, arguments = rest.partition(" ")
     return name.rpartition("/")[2] + space + arguments
+
+
+_CARRIERS = frozenset(
+    [
+        "bash",
+        "busybox",
+        "chroot",
+        "command",
+        "coproc",
+        "dash",
+        "doas",
+        "env",
+        "eval",
+        "exec",
+        "find",
+        "function",
+        "ionice",
+        "ksh",
+        "nice",
+        "nohup",
+        "parallel",
+        "setsid",
+        "sh",
+        "ssh",
+        "stdbuf",
+        "strace",
+        "su",
+        "sudo",
+        "time",
+        "timeout",
+        "unshare",
+        "watch",
+        "xargs",
+        "zsh",
+    ]
+)
+"""Programs, and words of the shell's, whose arguments may be another command."""
+
+MOST_WORDS = 64
+"""Words of a carrier at which another command is looked for."""
+
+_QUOTING = re.compile(r"\\\n|\\(.)|['\"]", re.DOTALL)
+_BETWEEN = re.compile(r"[ \t\n]+")
+_BETWEEN_CARRIED = re.compile(r"[ \t\n;&|()`<>]+")
+
+
+def readings(part: str) -> Iterator[str]:
+    """Yield what one command may mean, for rules that forbid.
+
+    As it is written; with one blank between words, and without quotes; without
+    what stands before its name; and what `sudo -u x`, `xargs`, ``bash -c "…"``
+    and the like would run.
+    """
+    unquoted = _QUOTING.sub(r"\1", part)
+    plain = _BETWEEN.sub(" ", unquoted).strip(" ")
+    yield from (part, bare(part), plain)
+    yield bare(plain)
+    before = _BEFORE.match(plain)
+    rest = plain[before.end() :] if before else plain
+    in_front = [*(before[0].split() if before else ()), rest.partition(" ")[0]]
+    if not _CARRIERS.isdisjoint(word.rpartition("/")[2] for word in in_front):
+        words = [word for word in _BETWEEN_CARRIED.split(unquoted) if word]
+        for at in range(min(len(words), MOST_WORDS)):
+            yield bare(" ".join(words[at:]))

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pod.permissions.commands import Command, bare
+from pod.permissions.commands import Command, readings
 
 Action = Literal["allow", "deny", "ask", "stop"]
 
@@ -162,8 +162,7 @@ def _readings(command: Command, part: str) -> Iterator[str]:
     """Yield all that a rule that forbids may have meant."""
     yield command.text
     for each in command.parts if command.is_unclear else (part,):
-        yield each
-        yield bare(each)
+        yield from readings(each)
 
 
 def _begins(pattern: str, command: str) -> bool:

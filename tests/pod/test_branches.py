@@ -159,7 +159,7 @@ def test_deep_and_damaged_trees_are_walked_without_recursion() -> None:
         replace(said("x"), seq=1, id="e", parent="d", at=AT),
     ]
     tree = Tree(log)
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert len(left_behind(tree, "e50000", None).entries) == 50_000
     assert left_behind(tree, "e50000", "e49999").ancestor == "e49999"
@@ -170,4 +170,4 @@ def test_deep_and_damaged_trees_are_walked_without_recursion() -> None:
     assert left_behind(tree, "b", "c") == LeftBehind(None, tree.path("b"))
     assert isinstance(tree["a"], ItemEntry)
     assert isinstance(tree["a"].item, UserText)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

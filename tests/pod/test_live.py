@@ -451,6 +451,7 @@ async def test_a_full_disk_is_not_written_to_again_and_again_and_nothing_is_lost
             live.follow_up("later")
             disk.room = 0
             gate.open()
+            await until(live, "idle")
             await trio.testing.wait_all_tasks_blocked()
             assert live.state == "idle"
             assert ends(case) == []  # there is no room to say so

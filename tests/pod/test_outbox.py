@@ -70,7 +70,7 @@ async def test_drain_waits_for_the_reader(pipe: Pipe) -> None:
         assert waited.cancelled_caught
 
         nursery.start_soon(read_all, read_end)
-        with trio.fail_after(10):
+        with trio.fail_after(30):
             await outbox.drain()
 
         os.close(write_end)
@@ -78,7 +78,7 @@ async def test_drain_waits_for_the_reader(pipe: Pipe) -> None:
 
 
 async def test_nothing_put_is_nothing_to_wait_for(pipe: Pipe) -> None:
-    with trio.fail_after(1):
+    with trio.fail_after(30):
         await Outbox(pipe[1]).drain()
 
 
@@ -88,7 +88,7 @@ async def test_a_gone_reader_breaks_it_and_whoever_waits_goes_on(pipe: Pipe) -> 
     os.close(read_end)
     outbox.put(b"for nobody\n", live=False)
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(outbox.drain)
             await outbox.write()

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 
 import pytest
 import trio
@@ -51,7 +53,10 @@ def new_session(path: Path | None = None, disk: Disk | None = None) -> Session:
         format=FORMAT, id="s", at="2026-01-01T00:00:00.000Z", cwd="/", system="Test."
     )
     if path is None:
-        return Session.ephemeral(header, random=Random(1))
+        session = Session.ephemeral(header, random=Random(1))
+        # Whatever becomes of the test, its folder goes with the session.
+        weakref.finalize(session, rmtree, session.files, ignore_errors=True)
+        return session
     return Session.create(path, header, disk=disk, random=Random(1))
 
 
@@ -215,7 +220,7 @@ async def test_a_reader_that_takes_nothing_cannot_keep_a_run_from_its_stop() -> 
     case = Case([said("never")])
     case.pod._settled = trio.sleep_forever
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
 
             async def stop() -> None:

@@ -96,20 +96,20 @@ def test_every_mark_but_a_line_feed_is_part_of_the_text(tmp_path: Path) -> None:
 def test_a_session_as_deep_as_it_is_long_is_walked_in_linear_time() -> None:
     """Case 20."""
     tree = Tree(talk(50_000))
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert len(tree.path("e50000")) == 50_000
     assert len(left_behind(tree, "e50000", "e1").entries) == 49_999
     assert len(list(draw(tree, entry_line, everything=True))) == 50_000
     assert len(list(draw(tree, entry_line))) == 2
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_deep_session_opens_branches_and_forks(tmp_path: Path) -> None:
     """Case 20: 50,000 entries; nothing recurses."""
     path = tmp_path / "s1.jsonl"
     path.write_bytes(written(talk(50_000)))
-    started = time.perf_counter()
+    started = time.process_time()
 
     with Session.open(path, durability="flush") as session:
         assert session.navigate("e40000") == "m40000"
@@ -118,7 +118,7 @@ def test_a_deep_session_opens_branches_and_forks(tmp_path: Path) -> None:
     fork = Store(tmp_path).fork(path, "e30000")
 
     assert len(read_log(fork).entries) == 30_000
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
 
 
 def test_a_branch_of_50_000_messages_is_cut_to_the_budget_without_reading_it_all() -> (

@@ -310,13 +310,13 @@ def test_a_deep_log_is_read_in_linear_time() -> None:
         encode(entry) for entry in reversed(talk(50_000))
     )
 
-    started = time.perf_counter()
+    started = time.process_time()
     found = scan([data])
     upset = scan([backwards])
 
     assert len(found.entries) == len(upset.entries) == 50_000
     assert len([d for d in upset.damage if d.kind == "order"]) == 49_999
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_large_entry_is_read_from_small_pieces_without_copies_of_it() -> None:

@@ -340,11 +340,11 @@ def test_before_a_message_lies_what_led_to_it() -> None:
 
 
 def test_a_deep_tree_needs_no_deep_stack() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     log = talk(50_000)
     tree = Tree(log)
     new = ids()
 
     assert len(tree.path("e50000")) == 50_000
     assert len(fork(log, "e50000", lambda: next(new))) == 50_000
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -187,11 +187,11 @@ def test_any_old_text_is_found_or_complained_about(text: str, old: str) -> None:
 
 def test_a_miss_in_a_large_file_is_answered_soon() -> None:
     text = "".join(f"line number {n} of the file\n" for n in range(60_000))
-    start = time.perf_counter()
+    start = time.process_time()
 
     refusal(text, Edit("lime numbre\n" * 50, "x"))
 
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_diff_shows_the_changed_lines_with_their_numbers() -> None:
@@ -206,7 +206,7 @@ def test_a_diff_shows_the_changed_lines_with_their_numbers() -> None:
 
 
 def test_a_large_diff_is_bounded_and_soon_made() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
 
     some = diff("a\n" * 400, "b\n" * 400)
     huge = diff("a\n" * 100_000, "b\n" * 100_001)
@@ -214,4 +214,4 @@ def test_a_large_diff_is_bounded_and_soon_made() -> None:
     assert some.count("\n") == 80
     assert some.endswith("… and 720 more lines")
     assert huge == "100000 lines from line 1 on are now 100001"
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

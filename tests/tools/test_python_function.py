@@ -149,7 +149,7 @@ async def test_a_cancel_does_not_wait_for_a_function_in_a_thread() -> None:
 
     def hang() -> None:
         token.run_sync_soon(started.set)
-        release.wait(10)
+        release.wait(90)
 
     before = trio.current_time()
     with trio.CancelScope() as scope:
@@ -167,14 +167,14 @@ async def test_functions_that_hang_leave_the_threads_of_others_alone() -> None:
     release = threading.Event()
 
     def hang() -> None:
-        release.wait(10)
+        release.wait(90)
 
     with trio.move_on_after(0.1):
         async with trio.open_nursery() as nursery:
             for _ in range(100):  # more than trio has threads by default
                 nursery.start_soon(answer, wrap(hang))
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         assert await trio.to_thread.run_sync(lambda: "served") == "served"
     release.set()
 
@@ -184,7 +184,7 @@ async def test_a_repr_that_never_ends_can_be_cancelled() -> None:
 
     class Slow:
         def __repr__(self) -> str:
-            release.wait(10)
+            release.wait(90)
             return "slow"
 
     async def f() -> Slow:
@@ -195,7 +195,7 @@ async def test_a_repr_that_never_ends_can_be_cancelled() -> None:
         await answer(wrap(f))
     release.set()
 
-    assert (scope.cancelled_caught, time.monotonic() - started < 5) == (True, True)
+    assert (scope.cancelled_caught, time.monotonic() - started < 30) == (True, True)
 
 
 def test_a_function_has_effects_unless_it_says_that_it_only_reads() -> None:

@@ -144,6 +144,33 @@ def test_roots_given_through_a_link_work_by_both_names(base: Path) -> None:
     assert found == ["in", "in", "in"]
 
 
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_root_that_is_a_link_out_of_a_write_root_is_refused(
+    base: Path, tmp_path: Path, kind: str
+) -> None:
+    """The model of an earlier run may have put it there."""
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    (work / "real").mkdir(parents=True)
+    elsewhere.mkdir()
+    (work / "out").symlink_to(elsewhere)
+    (work / "in").symlink_to("real")
+
+    def roots(name: str) -> tuple[list[Path], list[Path]]:
+        return ([work / name], [work]) if kind == "read" else ([], [work / name, work])
+
+    Scope(*roots("in"), work).close()
+    with pytest.raises(OSError, match="if that is meant") as refused:
+        Scope(*roots("out"), work)
+
+    assert (refused.value.filename, refused.value.strerror) == (
+        str(work / "out"),
+        (
+            f"a link in {work}, which may be written, leads to {elsewhere};"
+            " if that is meant, name it itself"
+        ),
+    )
+
+
 def test_everything_may_be_readable(base: Path) -> None:
     (base / "ws/etc").symlink_to("../out/s")
     scope = Scope([Path("/")], [base / "ws"], base / "ws")

@@ -109,12 +109,12 @@ def test_printable_text_is_left_alone(text: str) -> None:
 )
 def test_ten_megabytes_in_one_line_are_cleaned_in_no_time(text: str) -> None:
     text = text * (10_000_000 // len(text))
-    start = time.perf_counter()
+    start = time.process_time()
 
     clean(text)
 
     # About 0.3 s at worst; anything quadratic would take hours.
-    assert time.perf_counter() - start < 8
+    assert time.process_time() - start < 8
 
 
 @pytest.mark.parametrize(

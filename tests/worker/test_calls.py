@@ -66,7 +66,7 @@ async def test_calls_of_one_response_run_at_the_same_time_and_answer_in_call_ord
         first_may_end.set()
         return "second"
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         _, given_back = await answer(
             toolbox(FakeTool("one", first), FakeTool("two", second)),
             called("a", "one"),

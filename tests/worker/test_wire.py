@@ -580,11 +580,11 @@ def test_a_long_history_is_encoded_in_a_moment() -> None:
         items += [thought(of=f"{number}"), call(f"{number}"), result(f"{number}")]
         items.append(user("next"))
 
-    started = time.perf_counter()
+    started = time.process_time()
     request = request_of(items, cache=Cache(), previous_length=30_000)
 
     assert len(request.messages) == 20_001
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_tool_calls_of_any_kind_can_be_told_apart() -> None:

@@ -15,13 +15,20 @@ from tools.launch import Order, Started, Supervisor, limits, popen, under
 from tools.offspring import put_stamp
 from tools.programs import find_program
 from tools.sandbox import git
-from tools.sandbox.bubblewrap import Private, arguments
+from tools.sandbox.bubblewrap import Private, arguments, environment_arguments, mounts
 from tools.sandbox.filter import compile_filter, families
-from tools.sandbox.folders import OwnFolders
+from tools.sandbox.folders import OwnFolders, make_within
 from tools.sandbox.groups import joining, make_group
 from tools.sandbox.kernel import drop_capabilities, filter_thread
 from tools.sandbox.pinned import Pinned, takes_descriptors
-from tools.sandbox.policy import DEFAULT_PROCESSES, Policy, Surroundings, Tier
+from tools.sandbox.policy import (
+    DEFAULT_PROCESSES,
+    Pins,
+    Policy,
+    Surroundings,
+    Tier,
+    is_within,
+)
 from tools.sandbox.rules import granted, ruleset_of
 from tools.sandbox.seatbelt import profile
 from tools.sandbox.syscalls import machine_of
@@ -144,17 +151,21 @@ class OpenBox:
         with ExitStack() as passed, ExitStack() as kept:
             held = self._pins.take()
             kept.callback(self._pins.release)
+            self._make_places(held.pins)
             said_by, status = _pipe(kept, passed)
             control, held_by = reversed(_pipe(passed, kept))
             filter_fd = _memory_file(filter_)
             passed.callback(os.close, filter_fd)
+            environment_fd = _memory_file(environment_arguments(order.env))
+            passed.callback(os.close, environment_fd)
             descriptors = held.descriptors if takes_descriptors(self._box.bwrap) else {}
             argv = (
                 self._box.bwrap,
+                *("--args", str(environment_fd)),
                 *arguments(
                     self._box.policy,
                     self._box.surroundings,
-                    Private(str(self._own.tmp), str(self._own.home)),
+                    self._private(),
                     held.pins,
                     seccomp=filter_fd,
                     descriptors=descriptors,
@@ -165,8 +176,11 @@ class OpenBox:
             if self._group is not None:
                 words = f'{joining(self._group.doors)}exec "$@"'
                 argv = (bash, "-c", words, bash, *argv)
-            command = replace(order, argv=argv, cwd=Path("/"))
-            numbers = (status, held_by, filter_fd, *descriptors.values())
+            # What a command is told by its environment (LD_LIBRARY_PATH, BASH_ENV)
+            # must not tell those outside which code to run: it goes in another way.
+            command = replace(order, argv=argv, cwd=Path("/"), env={})
+            passing = (status, held_by, filter_fd, environment_fd)
+            numbers = (*passing, *descriptors.values())
             # In a thread that stays: bubblewrap ends with the one that began it.
             process = in_lasting_thread(lambda: popen(command, numbers))
             put_stamp(process.pid, order.stamp)
@@ -207,6 +221,18 @@ class OpenBox:
         own_network = self._box.tier == "bwrap"
         allowed = families(self._box.policy, has_own_network=own_network)
         return compile_filter(self._machine, allowed)
+
+    def _make_places(self, pins: Pins) -> None:
+        """Make the folders of the private ones in which something is mounted."""
+        private = self._private()
+        for mount in mounts(self.policy, self._box.surroundings, private, pins):
+            if mount.kind == "bind":
+                for own in (private.tmp, private.home):
+                    if is_within(mount.source, own):
+                        make_within(own, mount.source.removeprefix(own))
+
+    def _private(self) -> Private:
+        return Private(str(self._own.tmp), str(self._own.home))
 
     def _introduce(self) -> None:
         """Tell git in the private home who commits; the home outside is not seen."""
@@ -252,7 +278,7 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
 
 
 def _memory_file(data: bytes) -> int:
-    fd = os.memfd_create("filter")
+    fd = os.memfd_create("pod")
     try:
         os.write(fd, data)
         os.lseek(fd, 0, os.SEEK_SET)

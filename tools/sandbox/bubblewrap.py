@@ -5,7 +5,9 @@ the system, read-only; the policy's folders; a private /tmp, /run and home. See
 bwrap(1).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal
 
@@ -15,8 +17,8 @@ from tools.sandbox.policy import (
     Pins,
     Policy,
     Surroundings,
-    is_within,
     is_within_any,
+    outermost,
 )
 
 NAMESPACES = (
@@ -79,6 +81,15 @@ def arguments(
     return [*said, "--seccomp", str(seccomp), "--chdir", policy.cwd, "--"]
 
 
+def environment_arguments(env: Mapping[str, str]) -> bytes:
+    """Return the arguments that set *env*, as --args takes them from a descriptor.
+
+    On the command line all users could read it.
+    """
+    words = (w for name, value in env.items() for w in ("--setenv", name, value))
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
 def _words(mount: Mount, descriptors: Mapping[str, int]) -> list[str]:
     if mount.source == mount.path and mount.path in descriptors:
         return [f"--{mount.kind}-fd", str(descriptors[mount.path]), mount.path]
@@ -94,10 +105,12 @@ def mounts(
         *_read_only(policy, surroundings),
         *_private(policy, surroundings, private),
         # Not those in another: a command could put a link in their place.
-        *(Mount("bind", path, path) for path in _outermost(policy.write)),
+        *(Mount("bind", path, path) for path in outermost(policy.write)),
         *_own(policy),
         *_pinned(pins),
     ):
+        placed[mount.path] = mount
+    for mount in [*_fastened(placed, private)]:
         placed[mount.path] = mount
     # By its parts, so that a folder comes before all that lies in it.
     return sorted(placed.values(), key=lambda mount: mount.path.split("/"))
@@ -106,13 +119,13 @@ def mounts(
 def _read_only(policy: Policy, surroundings: Surroundings) -> Iterator[Mount]:
     granted = (*policy.read, *policy.write)
     wanted = (*surroundings.folders, *surroundings.programs, *surroundings.needed)
-    for path in _outermost(wanted):
+    for path in outermost(wanted):
         if not is_within_any(path, granted):
             yield Mount("ro-bind", path, path)
     for link in surroundings.links:
         if not is_within_any(link.path, granted):
             yield Mount("symlink", link.path, link.target)
-    for path in _outermost(policy.read):
+    for path in outermost(policy.read):
         if not is_within_any(path, policy.write):
             yield Mount("ro-bind", path, path)
     # In a folder that was granted as a whole they were granted, too.
@@ -145,6 +158,24 @@ def is_visible(policy: Policy, surroundings: Surroundings) -> bool:
     return is_within_any(policy.cwd, shown)
 
 
+def _fastened(placed: Mapping[str, Mount], private: Private) -> Iterator[Mount]:
+    """Hold the folders between a private one and what is put below it.
+
+    They are the commands' own. One that a command has moved away, with a link in
+    its place, would lead bubblewrap out of the sandbox when it sets up the next.
+    """
+    for path, mount in placed.items():
+        between = [path] if mount.kind == "dir" else []
+        above = posixpath.dirname(path)
+        while above not in placed and above != "/":
+            between.append(above)
+            above = posixpath.dirname(above)
+        if above in placed and placed[above].source in (private.tmp, private.home):
+            for each in between:
+                source = placed[above].source + each.removeprefix(above)
+                yield Mount("bind", each, source)
+
+
 def _own(policy: Policy) -> Iterator[Mount]:
     yield Mount("proc", "/proc")
     yield Mount("dev", "/dev")
@@ -157,12 +188,3 @@ def _pinned(pins: Pins) -> Iterator[Mount]:
         yield Mount("bind", path, path)
     for path in pins.read_only:
         yield Mount("ro-bind", path, path)
-
-
-def _outermost(paths: Iterable[str]) -> list[str]:
-    """Return *paths* without those that lie in another of them."""
-    kept: list[str] = []
-    for path in sorted(paths, key=lambda path: path.split("/")):
-        if not kept or not is_within(path, kept[-1]):
-            kept.append(path)
-    return kept

@@ -78,6 +78,7 @@ def _steps(machine: Machine, allowed: Set[int]) -> Iterator[Step]:
     yield If("==", number["clone"], "clone")
     yield If("==", number["unshare"], "unshare")
     yield If("==", number["ioctl"], "ioctl")
+    yield If("==", number["prlimit64"], "prlimit")
     yield If("==", number["socket"], "socket")
     yield If("==", number["socketpair"], "socketpair")
     yield Return(ALLOW)
@@ -96,6 +97,12 @@ def _steps(machine: Machine, allowed: Set[int]) -> Iterator[Step]:
     yield Load(_SECOND)
     yield If("==", _TIOCSTI, "refuse")
     yield If("==", _TIOCLINUX, "refuse")
+    yield Return(ALLOW)
+
+    yield Label("prlimit")
+    # Of its own alone: a limit of processor time kills, as a signal does.
+    yield Load(_FIRST)
+    yield Unless("==", 0, "refuse")
     yield Return(ALLOW)
 
     yield Label("socketpair")

@@ -36,6 +36,24 @@ class OwnFolders:
         os.close(self._lock)
 
 
+def make_within(folder: str, path: str) -> None:
+    """Make the folders of *path* below *folder*, through no link. Raises OSError.
+
+    Commands write there.
+    """
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(folder, flags)
+    try:
+        for part in filter(None, path.split("/")):
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=fd)
+            inner = os.open(part, flags, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    finally:
+        os.close(fd)
+
+
 def _sweep() -> None:
     """Remove folders of sandboxes whose process was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

@@ -37,15 +37,15 @@ def pins_of(folders: Iterable[str]) -> Pins:
             continue
         if top.is_dir():
             held.append(top)
-            _guard(top, read_only, absent)
+            _guard(top, held, read_only, absent)
         elif top.is_file():
             read_only.append(top)
             place = _kept_elsewhere(top)
             if place is not None:
                 writable.append(place)
-                _guard(place, read_only, absent)
+                _guard(place, held, read_only, absent)
     return Pins(
-        held=tuple(map(str, held)),
+        held=tuple(map(str, held[:MOST_PINS])),
         read_only=tuple(map(str, read_only[:MOST_PINS])),
         writable=tuple(map(str, writable)),
         absent=tuple(map(str, absent)),
@@ -53,9 +53,17 @@ def pins_of(folders: Iterable[str]) -> Pins:
 
 
 def _guard(
-    git: Path, read_only: list[Path], absent: list[Path], depth: int = MOST_DEPTH
+    git: Path,
+    held: list[Path],
+    read_only: list[Path],
+    absent: list[Path],
+    depth: int = MOST_DEPTH,
 ) -> None:
-    """Note what of the git folder *git* is read-only, and what must not appear."""
+    """Note what of the git folder *git* is read-only, and what must not appear.
+
+    The folders on the way to a submodule's are *held*: moved away, they would
+    take the read-only files with them, and others could be put there.
+    """
     for name in ("config", "config.worktree", "commondir", "hooks"):
         path = git / name
         if path.is_symlink():
@@ -65,7 +73,10 @@ def _guard(
         return
     for kind in ("modules", "worktrees"):
         for inner in _git_folders(git / kind, depth - 1):
-            _guard(inner, read_only, absent, depth - 1)
+            way = [inner, *inner.parents]
+            on_it = reversed(way[: way.index(git)])
+            held += [folder for folder in on_it if folder not in held]
+            _guard(inner, held, read_only, absent, depth - 1)
 
 
 def _git_folders(folder: Path, depth: int) -> list[Path]:

@@ -1,5 +1,6 @@
 """What a command may do, and what there is around it. Values only."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -79,3 +80,12 @@ def is_within(path: str, folder: str) -> bool:
 
 def is_within_any(path: str, folders: tuple[str, ...]) -> bool:
     return any(is_within(path, folder) for folder in folders)
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Return *paths* without those that lie in another of them."""
+    kept: list[str] = []
+    for path in sorted(paths, key=lambda path: path.split("/")):
+        if not kept or not is_within(path, kept[-1]):
+            kept.append(path)
+    return kept

@@ -143,7 +143,8 @@ def try_tier(tier: Tier, policy: Policy | None) -> Attempt:
         said = str(error)
     if said == "said":
         return Attempt(tier, works=True)
-    why = "; ".join(said.splitlines()[:3]) or "the trial ended without a word"
+    lines = [line.removeprefix(f"{tier}: ") for line in said.splitlines()[:3]]
+    why = "; ".join(lines).rstrip(".") or "the trial ended without a word"
     return Attempt(tier, works=False, why=why, remedy=_remedy(tier, said))
 
 
@@ -170,10 +171,11 @@ def _obstacle(tier: Tier, written: tuple[str, ...]) -> tuple[str, str]:
                 return "bubblewrap is not installed", install_command()
         case "landlock":
             if (version := landlock.abi()) < LEAST_LANDLOCK:
-                have = f"has version {version}" if version else "has none"
+                if not version:
+                    return "there is no Landlock", "Linux 6.2 has what is needed."
                 return (
-                    f"the kernel {have} of Landlock, 3 is needed",
-                    "Kernel 6.2 has it.",
+                    f"the kernel has version {version} of Landlock, 3 is needed",
+                    "Linux 6.2 has it.",
                 )
         case "off":
             pass
@@ -296,6 +298,17 @@ def _see_through(started: Started) -> None:
 
 
 def surroundings_here(policy: Policy, path: str, home: str | None) -> Surroundings:
-    """Look around for commands under *policy* that have *path* as PATH."""
+    """Look around for commands under *policy* that have *path* as PATH.
+
+    Folders of it that commands may write are not asked what they need: what a
+    link in them says is the model's word, of the session before, say.
+    """
     where = home or str(Path.home())
-    return look(path, where, network=policy.network == "host")
+    own = [entry for entry in path.split(os.pathsep) if not _written_in(entry, policy)]
+    return look(os.pathsep.join(own), where, network=policy.network == "host")
+
+
+def _written_in(folder: str, policy: Policy) -> bool:
+    """Tell whether *folder*, or a folder on the way to it, lies in a write root."""
+    way = (Path(folder), *Path(folder).parents)
+    return any(is_within_any(os.path.realpath(step), policy.write) for step in way)

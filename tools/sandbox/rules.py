@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from tools.landlock import ALL, RUN, Access, Ruleset
-from tools.sandbox.policy import Policy, Surroundings, is_within_any
+from tools.sandbox.policy import Policy, Surroundings, is_within_any, outermost
 
 DEVICES = (
     "/dev/null",
@@ -23,14 +23,18 @@ def granted(
 ) -> list[tuple[str, Access]]:
     """Return what may be done where. Rules only add: nothing can be taken out again.
 
-    So what is root's own below /etc is left out by naming all but that.
+    So what is root's own below /etc is left out by naming all but that. What lies
+    in a folder that is written is not named: it is granted with that, and a
+    command could put a link in its place.
     """
     places = [(path, RUN) for path in surroundings.folders if path != "/etc"]
     places += [(path, RUN) for path in _etc(surroundings)]
     places += [(path, RUN) for path in (*surroundings.programs, *surroundings.needed)]
     places += [("/proc", RUN), *((device, _DEVICE) for device in DEVICES)]
     places += [(path, RUN) for path in policy.read]
-    return places + [(path, _WRITE) for path in (*policy.write, *private)]
+    written = (*outermost(policy.write), *private)
+    kept = [place for place in places if not is_within_any(place[0], written)]
+    return kept + [(path, _WRITE) for path in written]
 
 
 def _etc(surroundings: Surroundings) -> list[str]:

@@ -189,9 +189,9 @@ def test_a_huge_history_takes_no_time() -> None:
     head: list[Item] = [user("a" * 1_000_000)]
     for n in range(500):
         head += [call(f"c{n}"), result(f"c{n}", "a/b.c:" * 100_000 + "-" * 100_000)]
-    started = time.perf_counter()
+    started = time.process_time()
 
     text = summary_of(head)
 
     assert count_text(text) <= 4_000
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+from trio.testing import MockClock
 
 from pod.events import HookFailed
 from pod.hooks.answers import MOST_BYTES, PreToolCallAnswer
@@ -169,12 +170,22 @@ async def test_a_child_that_holds_the_pipe_does_not_keep_the_answer_and_is_ended
 
 
 async def test_at_its_time_limit_a_command_is_ended_with_its_children(
-    tmp_path: Path,
+    tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    with trio.fail_after(LIMIT):
-        message = await denial(shell(f"{HOLDS} cat never", tmp_path), timeout=1)
+    os.mkfifo(tmp_path / "begun")
+    ask = shell(f"{HOLDS} echo x > begun; cat never", tmp_path)
+    messages: list[str] = []
 
-    assert message == "no answer within 1 seconds"
+    async def denied() -> None:
+        messages.append(await denial(ask, timeout=1))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(denied)
+        await trio.to_thread.run_sync((tmp_path / "begun").read_text)
+        mock_clock.jump(1)
+        mock_clock.rate = 1
+
+    assert messages == ["no answer within 1 seconds"]
     await wait_ended(int((tmp_path / "child").read_text()))
 
 

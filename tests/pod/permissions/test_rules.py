@@ -108,6 +108,44 @@ def test_a_rule_that_forbids_looks_at_every_command_of_a_line(command: str) -> N
     assert action_of(rulebook, "bash", command=command) == "deny"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "git  push origin",
+            "git\tpush",
+            "git \\\n push x",
+            "\"git\" 'push'",
+            "\\git push",
+        ),
+        *("env -i git push", "sudo -u me git push", "! sudo -u me /bin/git push"),
+        *("timeout 5 git push", "echo x | xargs -n1 git push", "nice -n 5 git push"),
+        *("find . -exec git push {} +", "eval git push", "command -p git push"),
+        *(
+            "bash -c 'git push'",
+            'A=1 sh -lc "cd x;git push"',
+            "bash -c 'bash -c \"git push\"'",
+        ),
+        *("time -p git push", "coproc git push", "function f { git push; }"),
+    ],
+)
+def test_a_rule_that_forbids_looks_past_quotes_blanks_and_what_runs_others(
+    command: str,
+) -> None:
+    book = Rulebook((Rule("bash", "git push *", "deny", "no"),))
+
+    assert action_of(book, "bash", command=command) == "deny"
+    harmless = command.replace("push", "pull")
+    assert action_of(book, "bash", command=harmless) == "allow"
+
+
+def test_looking_at_what_others_run_takes_no_longer_than_the_text() -> None:
+    book = Rulebook((Rule("bash", "git push *", "deny", "no"),))
+    command = "xargs " + "x " * 45_000
+
+    assert action_of(book, "bash", command=command) == "allow"
+
+
 def test_a_rule_that_forbids_may_span_several_commands() -> None:
     rulebook = Rulebook((rule("bash", "curl * | sh", "stop"),), "allow")
 

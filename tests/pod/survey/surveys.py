@@ -52,13 +52,14 @@ async def survey(
     names: Sequence[str] = NAMES,
     resume: str | None = None,
     max_requests: int = 100,
+    settings: Sequence[str] = (),
 ) -> Surveyed:
     """Survey *folder* into pod-report.md in it, with the tools *names*.
 
-    *resume* is the session of a survey to go on with.
+    *resume* is the session of a survey to go on with, *settings* are more overrides.
     """
     asked = task or Task(folder=str(folder), report="pod-report.md")
-    settings = (
+    overrides = (
         'model.provider="scripted"',
         'model.id="survey"',
         "model.context_window=1000000",
@@ -66,8 +67,9 @@ async def survey(
         f"tools.builtin={msgspec.json.encode(names).decode()}",
         f"session.dir={msgspec.json.encode(str(folder.parent / 'log')).decode()}",
         'session.durability="flush"',
+        *settings,
     )
-    merged = merge(None, "", settings)
+    merged = merge(None, "", overrides)
     loaded = Loaded(merged.manifest, merged.sources, folder, None)
     client = ScriptedClient(policy or Survey(), model_of(loaded.manifest))
     parts = assemble(loaded, folder, lambda: client)

@@ -90,6 +90,12 @@ ATTEMPTS: tuple[Attempt, ...] = (
         is_changed,
     ),
     Attempt(
+        "write outside through /proc/PID/root of another process",
+        "echo x > /proc/{victim}/root{shown}/canary",
+        is_changed,
+        depends=True,
+    ),
+    Attempt(
         "make a hard link to a file outside, and write it",
         "ln {shown}/canary mine && echo x > mine",
         is_changed,
@@ -118,6 +124,13 @@ ATTEMPTS: tuple[Attempt, ...] = (
         "change the times of a file outside",
         "touch -d 2001-01-01 {shown}/canary",
         lambda lab, output: (lab.shown / "canary").stat().st_mtime < 1e9,
+    ),
+    Attempt(
+        "set an extended attribute of a file outside",
+        "{python} -c \"import os; os.setxattr('{shown}/canary', 'user.x', b'1');"
+        " print('SET')\"",
+        says("SET"),
+        depends=True,
     ),
     Attempt(
         "write through a hard link that was in the workspace before",
@@ -158,6 +171,30 @@ ATTEMPTS: tuple[Attempt, ...] = (
         "read the memory of another process of the user",
         "(: < /proc/{victim}/mem) && echo OPENED",
         says("OPENED"),
+    ),
+    Attempt(
+        "attach to another process of the user (ptrace)",
+        call("{ptrace}", "0x4206", "{victim}", "0", "0"),
+        says("errno 0\n"),
+        depends=True,
+    ),
+    Attempt(
+        "change the limits of another process of the user",
+        "prlimit --pid {victim} --cpu=999999 && echo SET",
+        says("SET"),
+    ),
+    Attempt(
+        "change the priority of another process of the user",
+        # One that has root's capabilities it leaves alone.
+        "renice -n 19 -p {victim} && echo SET",
+        says("SET"),
+        depends=True,
+    ),
+    Attempt(
+        "reach shared memory of the user (System V)",
+        '{python} -c "import ctypes; print(ctypes.CDLL(None).shmget({memory}, 0, 0))"',
+        lambda lab, output: output.strip().isdigit(),
+        depends=True,
     ),
     Attempt(
         "send a signal to a process outside",
@@ -206,6 +243,18 @@ ATTEMPTS: tuple[Attempt, ...] = (
         "mount something",
         "mount -t tmpfs none {work}/mounted && echo MOUNTED; umount {work}/mounted",
         says("MOUNTED"),
+        depends=True,
+    ),
+    Attempt(
+        "make a device in the workspace",
+        "mknod device c 1 3 && echo MADE",
+        says("MADE"),
+        depends=True,
+    ),
+    Attempt(
+        "allow itself core dumps",
+        "ulimit -c unlimited && echo RAISED",
+        says("RAISED"),
         depends=True,
     ),
     Attempt(

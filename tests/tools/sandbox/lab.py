@@ -5,13 +5,13 @@
 It prints a JSON object: the rows of the matrix, and whether the attempt escaped.
 """
 
+import ctypes
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +32,7 @@ from tools.sandbox.syscalls import machine_of
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHARED = ("/tmp", "/dev/shm")
+_LIBC = ctypes.CDLL(None)
 WAITED = 3.0
 """Seconds; a call that is not kept waiting takes a quarter of one."""
 
@@ -46,7 +47,7 @@ class Lab:
         self.shown = folder / "shown"
         self.hidden = folder / "hidden"
         self.home = folder / "home"
-        self._heard: set[str] = set()
+        self._servers: dict[str, socket.socket] = {}
 
     def build(self) -> None:
         """Make the folders anew."""
@@ -72,69 +73,61 @@ class Lab:
             Path(shared, f"{self.folder.name}.out").unlink(missing_ok=True)
 
     def was_reached(self, name: str) -> bool:
-        return name in self._heard
+        server = self._servers[name]
+        try:
+            if server.type == socket.SOCK_DGRAM:
+                server.recv(10)
+            else:
+                server.accept()[0].close()
+        except BlockingIOError:  # nobody waits
+            return False
+        return True
 
     @contextmanager
     def servers(self) -> Iterator[dict[str, object]]:
-        """Listen on everything a command could reach; yield where."""
-        self._heard.clear()
+        """Listen on everything a command could reach; yield where.
+
+        Who came waits until was_reached asks: no thread can be late for it.
+        """
         abstract = f"pod-test-{self.folder.name}"
-        unix, own, nowhere, tcp = (
-            socket.socket(socket.AF_UNIX),
-            socket.socket(socket.AF_UNIX),
-            socket.socket(socket.AF_UNIX),
-            socket.socket(socket.AF_INET),
-        )
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        unix.bind(str(self.shown / "socket"))
-        own.bind(str(self.work / "socket"))
-        nowhere.bind(f"\0{abstract}")
-        tcp.bind(("127.0.0.1", 0))
-        udp.bind(("127.0.0.1", 0))
-        threads = []
-        for name, listening in (("unix", unix), ("own", own), ("abstract", nowhere)):
-            listening.listen()
-            threads.append(
-                threading.Thread(target=self._accept, args=(name, listening))
-            )
-        tcp.listen()
-        threads.append(threading.Thread(target=self._accept, args=("tcp", tcp)))
-        threads.append(threading.Thread(target=self._receive, args=(udp,)))
-        for thread in threads:
-            thread.start()
-        try:
+        with (
+            socket.socket(socket.AF_UNIX) as unix,
+            socket.socket(socket.AF_UNIX) as own,
+            socket.socket(socket.AF_UNIX) as nowhere,
+            socket.socket(socket.AF_INET) as tcp,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        ):
+            unix.bind(str(self.shown / "socket"))
+            own.bind(str(self.work / "socket"))
+            nowhere.bind(f"\0{abstract}")
+            tcp.bind(("127.0.0.1", 0))
+            udp.bind(("127.0.0.1", 0))
+            for server in (unix, own, nowhere, tcp):
+                server.listen()
+            for server in (unix, own, nowhere, udp):
+                server.setblocking(False)
+            self._servers = {
+                "unix": unix,
+                "own": own,
+                "abstract": nowhere,
+                "udp": udp,
+            }
             yield {
                 "abstract": abstract,
                 "tcp": tcp.getsockname()[1],
                 "udp": udp.getsockname()[1],
             }
-        finally:
-            for end in (unix, own, nowhere, tcp, udp):
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    # A datagram socket is not connected: wake its reader.
-                    if end is udp:
-                        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(
-                            b"end", end.getsockname()
-                        )
-            for thread in threads:
-                thread.join()
-            for end in (unix, own, nowhere, tcp, udp):
-                end.close()
 
-    def _accept(self, name: str, server: socket.socket) -> None:
-        try:
-            while True:
-                server.accept()[0].close()
-                self._heard.add(name)
-        except OSError:
-            return
 
-    def _receive(self, server: socket.socket) -> None:
-        while (data := server.recv(10)) != b"end":
-            if data:
-                self._heard.add("udp")
+@contextmanager
+def shared_memory() -> Iterator[int]:
+    """Make a segment of System V's; yield its key."""
+    key = os.getpid()
+    segment = _LIBC.shmget(key, 16, 0o1600)  # IPC_CREAT
+    try:
+        yield key
+    finally:
+        _LIBC.shmctl(segment, 0, None)  # IPC_RMID
 
 
 async def attempt(lab: Lab, tier: Tier, tried: Attempt, victim: int) -> bool:
@@ -143,7 +136,8 @@ async def attempt(lab: Lab, tier: Tier, tried: Attempt, victim: int) -> bool:
     policy = Policy(cwd=str(lab.work), read=(str(lab.shown),), write=(str(lab.work),))
     around = look(PATH, str(lab.home), network=False)
     box = Box(tier, policy, around, lab.bwrap)
-    with box.open() as opened, lab.servers() as places:
+    with box.open() as opened, lab.servers() as places, shared_memory() as memory:
+        places["memory"] = memory
         return await _attempt(lab, opened, tried, {**places, "victim": victim})
 
 
@@ -163,6 +157,7 @@ async def _attempt(
         python=shutil.which("python3", path=PATH),
         unique=f"{lab.folder.name}.out",
         keyctl=machine.numbers["keyctl"],
+        ptrace=machine.numbers["ptrace"],
         ioctl=machine.numbers["ioctl"],
         left=marker.sleep.removeprefix("sleep "),
     )

@@ -104,6 +104,23 @@ def test_a_write_root_in_another_is_not_mounted_again() -> None:
     assert "/home/me/work/sub" not in placed(policy)
 
 
+def test_folders_between_a_private_one_and_what_is_put_in_it_are_held() -> None:
+    """Else a command could put a link in their place, for bubblewrap to follow."""
+    policy = Policy(cwd="/home/me/not/there", read=("/tmp/a/b/c",), write=())
+
+    mounted = placed(policy)
+
+    assert [mounted[path] for path in ("/tmp/a", "/tmp/a/b", "/tmp/a/b/c")] == [
+        Mount("bind", "/tmp/a", "/private/tmp/a"),
+        Mount("bind", "/tmp/a/b", "/private/tmp/a/b"),
+        Mount("ro-bind", "/tmp/a/b/c", "/tmp/a/b/c"),
+    ]
+    assert [mounted[f"/home/me/not{more}"] for more in ("", "/there")] == [
+        Mount("bind", "/home/me/not", "/private/home/not"),
+        Mount("bind", "/home/me/not/there", "/private/home/not/there"),
+    ]
+
+
 def test_a_granted_home_is_no_private_one() -> None:
     there = placed(replace(POLICY, write=("/home/me",)))
 

@@ -62,7 +62,8 @@ async def test_fifty_stubborn_commands_at_once_do_likewise(
             for _ in range(50):
                 nursery.start_soon(one)
 
-    assert max(taken) < 5
+    # Four seconds they may run; ended one after the other they would take twenty more.
+    assert max(taken) < 14
     assert (len(taken), marker.alive(), zombies()) == (50, [], [])
 
 
@@ -197,5 +198,5 @@ async def test_in_bubblewrap_nothing_outlives_a_killed_pod(tmp_path: Path) -> No
         await marker.wait_asleep()
         pod.send_signal(signal.SIGKILL)
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         await wait_until(lambda: not marker.alive())

@@ -133,6 +133,12 @@ def test_nothing_is_typed_into_a_terminal(
     assert said(machine, "ioctl", 0, request_) == expected
 
 
+@MACHINES
+def test_limits_are_a_processs_own_business(machine: Machine) -> None:
+    assert said(machine, "prlimit64", 0) == ALLOW
+    assert said(machine, "prlimit64", 4711) == EPERM
+
+
 @pytest.mark.parametrize(
     ("network", "own", "unix", "expected"),
     [

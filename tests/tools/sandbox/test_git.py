@@ -167,6 +167,8 @@ async def test_a_submodule_can_be_committed_to(repository: Path, home: Path) -> 
 
     with boxed("bwrap", outer, home=home) as opened:
         evil = await opened.run("echo evil > .git/modules/sub/hooks/pre-commit")
+        for moved in (".git/modules", ".git/modules/sub"):
+            assert (await opened.run(f"mv {moved} {moved}2")).returncode != 0
     assert evil.returncode != 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tools.sandbox.policy import Policy, Surroundings
+from tools.sandbox.probe import surroundings_here
 from tools.sandbox.rules import granted
 from tools.sandbox.seatbelt import profile
 from tools.sandbox.surroundings import look
@@ -100,3 +101,30 @@ def test_a_profile_for_macos_denies_first_and_allows_then() -> None:
     assert '(allow file-write* (subpath "/w \\"x\\""))' in lines
     assert '(allow file-read* (subpath "/Users/me/.pyenv"))' in lines
     assert lines[-1] == "(deny network*)"
+
+
+def test_landlock_names_nothing_that_lies_in_what_is_written() -> None:
+    policy = Policy(cwd="/w", read=("/w/read", "/r"), write=("/w/sub", "/w"))
+    around = Surroundings(home="/", folders=(), programs=("/w/venv", "/p"))
+
+    places = [path for path, _ in granted(policy, around, ("/own",))]
+
+    assert [p for p in places if not p.startswith(("/proc", "/dev"))] == [
+        *("/p", "/r", "/w", "/own")
+    ]
+
+
+def test_a_folder_on_the_path_that_commands_write_is_not_asked_what_it_needs(
+    home: Path, tmp_path: Path
+) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    (work / "bin").mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "key").write_text("hunter2")
+    (work / "bin/key").symlink_to(elsewhere / "key")
+    (work / "led").symlink_to(elsewhere)
+    policy = Policy(cwd=str(work), write=(str(work),))
+
+    found = surroundings_here(policy, f"{work}/bin:{work}/led", str(home)).programs
+
+    assert found == surroundings_here(policy, "", str(home)).programs

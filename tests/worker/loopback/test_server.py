@@ -555,7 +555,7 @@ async def test_closing_the_server_ends_what_still_hangs() -> None:
             await client.post("/v1/messages", content=request(stream=True))
         ended.set()
 
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         async with httpx2.AsyncClient(headers=HEADERS) as client:
             async with trio.open_nursery() as nursery:
                 async with serve(HELLO, faults=hang) as server:
