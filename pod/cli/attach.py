@@ -49,10 +49,14 @@ async def _attach(
 ) -> int:
     shown = _Lines() if as_json else _Shown()
     async with connect(find(target)) as client:
-        shown.begin(client)
+        is_begun = False
         while True:
             events = client.events(from_seq=from_seq, types=types)
+            await events.begin()
             try:
+                if not is_begun:  # who reads the first line knows that it listens
+                    shown.begin(client)
+                    is_begun = True
                 async for event in events:
                     shown.show(event, events)
                 return Exit.DONE

@@ -28,7 +28,7 @@ from pod.open_live import open_live
 from pod.path_text import path_text
 from pod.protocol.connection import Connection
 from pod.protocol.endpoint import listening
-from pod.protocol.hub import hub_over, to_all
+from pod.protocol.hub import Hub, hub_over, to_all
 from pod.protocol.link import StreamsLink
 from pod.protocol.listeners import feeding
 from pod.protocol.questions import Questions
@@ -121,7 +121,7 @@ class _Serving:
     async def run(self) -> int:
         questions = Questions(self._hub)
         async with self._parts.opened(self._session, approver=questions.ask) as opened:
-            owner = _Owner()
+            owner = _Owner(self._hub)
             live = open_live(
                 self._parts,
                 opened,
@@ -210,11 +210,13 @@ class _Serving:
 class _Owner:
     """Who started the Pod on its standard streams; the run waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.connection: Connection | None = None
+        self._hub = hub
 
     async def settled(self) -> None:
         if self.connection is not None:
+            self._hub.flush()
             await self.connection.mailbox.drained()
 
 

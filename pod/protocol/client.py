@@ -201,6 +201,7 @@ class Client:
         """
         names = None if types is None else tuple(types)
         stream = EventStream(self.path, Subscribe(from_seq, names, partial))
+        self._streams = [each for each in self._streams if not each.is_over]
         self._streams.append(stream)
         return stream
 
@@ -225,7 +226,8 @@ class EventStream:
         self._path = path
         self._wanted = wanted
         self._wire: _Wire | None = None
-        self._is_over = False
+        self.is_over = False
+        """Whether it was closed, or has ended; of a broken one, when it is closed."""
         self.line = b""
         """The line of the last event, as it came."""
         self.seq = (wanted.from_seq or 1) - 1
@@ -242,7 +244,7 @@ class EventStream:
 
     def close(self) -> None:
         """Hear no more; twice is fine."""
-        self._is_over = True
+        self.is_over = True
         if self._wire is not None:
             self._wire.close()
 
@@ -250,7 +252,7 @@ class EventStream:
         return self
 
     async def __anext__(self) -> AnyEvent:
-        if self._is_over:
+        if self.is_over:
             raise StopAsyncIteration
         if self._wire is None:
             await self.begin()

@@ -1,6 +1,7 @@
 """One client: what it asks, what it is answered, and the events it hears."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from pod.protocol.answers import (
 )
 from pod.protocol.hub import Hub, Listener, Wanted
 from pod.protocol.link import Gone, LineReader, Link, Stalled
-from pod.protocol.mailbox import GATHER, Mailbox
+from pod.protocol.mailbox import Mailbox
 from pod.protocol.messages import (
     MAX_LINE,
     AnswerPermission,
@@ -31,6 +32,7 @@ from pod.protocol.messages import (
     parse,
 )
 from pod.protocol.perform import Action
+from pod.protocol.reading import EVENTS
 from pod.protocol.replay import LogReader
 from pod.protocol.snapshot import Snapshot
 
@@ -42,9 +44,6 @@ MOST_ENTRIES = 1_000
 """Events that one get_entries gives at most."""
 PAGE = 1024 * 1024
 """Bytes of events that one get_entries gives at most, the first one apart."""
-EACH = 0.002
-"""Seconds that each listener adds to how long events are gathered for: all of them
-together are written to some 500 times a second at most."""
 LOOK_SECONDS = 1.0
 """Seconds after which it is looked whether a client that only listens is gone."""
 NOTHING = Wanted(types=frozenset())
@@ -84,9 +83,8 @@ class Connection:
     def __init__(self, host: Host, link: Link, name: str, *, owner: bool = False):
         self._host = host
         self._link = link
-        self._mailbox = Mailbox()
+        self._mailbox = Mailbox(at_once=link.send_now)
         self._listener = Listener(name, self._mailbox)
-        self._listener.wanted = NOTHING
         self._listener.is_patient = owner
         self._replay: LogReader | None = None
         self._is_reading = False
@@ -124,6 +122,7 @@ class Connection:
         self._last = last
         self._mailbox.ending.set()
         if self._replay is None:
+            self._host.hub.mute(self._listener)
             self._mailbox.put(last)
             self._mailbox.close()
         self._mailbox.wake()
@@ -178,16 +177,23 @@ class Connection:
             raise BadRequest(
                 "too_many_requests", f"{MOST_PENDING} requests are under way: wait"
             )
-        self._pending += 1
 
         def reply(line: bytes) -> None:
             self._pending -= 1
             self._reply(line)
+            self._mailbox.wake()  # it may be what the connection stayed open for
 
-        await self._host.begin(request, action, reply)
+        self._pending += 1
+        try:
+            await self._host.begin(request, action, reply)
+        except BadRequest:
+            self._pending -= 1
+            raise
 
     def _reply(self, line: bytes) -> None:
-        self._mailbox.put(line, urgent=True)
+        """Put an answer behind the events that came before it."""
+        self._host.hub.flush_for(self._listener)
+        self._mailbox.put(line)
         if self._mailbox.is_full and not self._listener.is_patient:
             self._host.hub.drop(self._listener, "it does not read its answers")
 
@@ -221,7 +227,16 @@ class Connection:
         first = seq + 1 if params.from_seq is None else max(params.from_seq, 1)
         if not 0 <= (params.from_seq or 0) <= seq + 1:
             raise BadRequest(
-                "invalid_request", f"from_seq is {first}; the last event has {seq}"
+                "invalid_request",
+                f"from_seq is {params.from_seq}; the last event has {seq},"
+                f" so it can be 0 to {seq + 1}",
+            )
+        if unknown := [name for name in params.types or () if name not in EVENTS]:
+            near = get_close_matches(unknown[0], EVENTS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadRequest(
+                "invalid_request",
+                f"types: there is no event {unknown[0][:100]!r}{hint}",
             )
         self._end_replay()
         if first <= seq:
@@ -231,9 +246,13 @@ class Connection:
                     "not_found", "this session is not kept: leave from_seq out"
                 )
             self._replay = LogReader(log, self._host.hub.session, first)
-        self._listener.is_replaying = self._replay is not None
         types = None if params.types is None else frozenset(params.types)
-        self._listener.wanted = Wanted(types, params.partial)
+        wanted = Wanted(types, params.partial)
+        if self._replay is None:
+            self._host.hub.hear(self._listener, wanted)
+        else:
+            self._host.hub.mute(self._listener)
+            self._listener.wanted = wanted
         self._mailbox.wake()
         return Subscribed(seq=seq, from_seq=first)
 
@@ -277,7 +296,6 @@ class Connection:
             except Gone:
                 return False
             self._mailbox.sent()
-            await self._mailbox.gather(max(GATHER, len(self._host.hub) * EACH))
         elif self._mailbox.is_closed:
             return False
         elif self._replay is not None:
@@ -304,8 +322,9 @@ class Connection:
             hub.drop(self._listener, str(error))
         finally:
             self._is_reading = False
-        if replay is not self._replay:  # it has subscribed anew meanwhile
-            replay.close()
+            if replay is not self._replay:  # it has subscribed anew meanwhile
+                replay.close()
+        if replay is not self._replay:
             return
         if not events and not self._mailbox.is_closed:
             hub.drop(self._listener, f"the log has no event {replay.next_seq}")
@@ -314,7 +333,7 @@ class Connection:
                 self._mailbox.put(event.line)
         if replay.next_seq > hub.seq:
             self._end_replay()
-            self._listener.is_replaying = False
+            hub.hear(self._listener, self._listener.wanted)
             if self._last is not None:
                 self.close(self._last)
 

@@ -80,10 +80,18 @@ def private_folder(folder: Path) -> None:
         raise SetupError(
             f"{folder} belongs to another user: a socket in it would not be yours"
         )
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        # Nobody is told to close /tmp for all others.
+        is_common = mode & (stat.S_ISVTX | stat.S_IWOTH)
+        advice = (
+            f" ({folder / 'mine'} say: it is made)"
+            if is_common
+            else f", or chmod 700 {folder}"
+        )
         raise SetupError(
-            f"{folder} lets others in (mode {stat.S_IMODE(found.st_mode):04o}):"
-            f" put the socket into a folder of its own, or chmod 700 {folder}"
+            f"{folder} lets others in (mode {mode:04o}):"
+            f" put the socket into a folder of its own{advice}"
         )
 
 

@@ -38,6 +38,12 @@ class Link(Source, Protocol):
     async def send(self, data: bytes) -> None:
         """Return when *data* is with the other end. Raises Gone, Stalled."""
 
+    def send_now(self, data: bytes) -> int:
+        """Send what there is room for without waiting; return how many bytes that were.
+
+        None where the other end is gone: ``send`` tells.
+        """
+
     def is_gone(self) -> bool:
         """Whether the other end neither sends nor reads any more."""
 
@@ -80,6 +86,14 @@ class SocketLink:
                 await self._wait_writable()
             except OSError as error:
                 raise Gone(str(error)) from None
+
+    def send_now(self, data: bytes) -> int:
+        if self._socket.fileno() < 0:
+            return 0
+        try:
+            return self._socket.send(data)
+        except OSError:
+            return 0
 
     async def _wait_writable(self) -> None:
         try:
@@ -134,6 +148,10 @@ class StreamsLink:
         except OSError as error:
             self._is_gone = True
             raise Gone(str(error)) from None
+
+    def send_now(self, data: bytes) -> int:
+        """Send nothing: a write to a descriptor that others share may wait."""
+        return 0
 
     def is_gone(self) -> bool:
         return self._is_gone

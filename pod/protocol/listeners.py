@@ -18,6 +18,7 @@ from pod.load_manifest import Loaded
 from pod.manifest import ListenerTable
 from pod.pipe import write_all
 from pod.protocol.endpoint import check_path
+from pod.protocol.gathering import give_on
 from pod.protocol.hub import Hub, Listener, Wanted
 from pod.protocol.link import Gone, SocketLink
 from pod.protocol.mailbox import Mailbox
@@ -59,9 +60,17 @@ async def feeding(
                 nursery.start_soon(fed.feed_command, table.command, loaded, cwd)
             elif table.socket is not None:
                 nursery.start_soon(fed.feed_socket, loaded.beside(table.socket))
+        gathering = trio.CancelScope()
+
+        async def gather() -> None:
+            with gathering:
+                await give_on(hub)
+
+        nursery.start_soon(gather)
         try:
             yield
         finally:
+            gathering.cancel()
             for fed in listeners:
                 fed.close()
             nursery.cancel_scope.shield = True
@@ -96,10 +105,11 @@ class _Fed:
         self._mailbox = Mailbox()
         self._listener = Listener(self._name, self._mailbox)
         types = frozenset(table.types) if table.types else None
-        self._listener.wanted = Wanted(types, table.partial)
-        if self._listener.wanted.takes(name_of(Init)):
+        wanted = Wanted(types, table.partial)
+        if wanted.takes(name_of(Init)):
             self._mailbox.put(hub.text(init))
         hub.join(self._listener)
+        hub.hear(self._listener, wanted)
 
     def close(self) -> None:
         self._hub.leave(self._listener)
@@ -111,7 +121,6 @@ class _Fed:
             while (data := await self._next()) is not None:
                 await trio.to_thread.run_sync(write_all, fd, data)
                 self._mailbox.sent()
-                await self._mailbox.gather()
         except OSError as error:
             self._give_up(error.strerror or "it cannot be written")
         finally:
@@ -133,7 +142,6 @@ class _Fed:
                         while (data := await self._next()) is not None:
                             await stream.send_all(data)
                             self._mailbox.sent()
-                            await self._mailbox.gather()
                     except (trio.BrokenResourceError, trio.ClosedResourceError):
                         pass  # it has ended, or reads no more: told below
                     await stream.aclose()
@@ -185,7 +193,6 @@ class _Fed:
         while (data := await self._next()) is not None:
             await link.send(data)
             self._mailbox.sent()
-            await self._mailbox.gather()
 
     async def _forget_for(self, seconds: float) -> None:
         """Wait, and let go of what is told meanwhile: nobody is there for it."""

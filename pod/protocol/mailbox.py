@@ -1,16 +1,13 @@
 """Lines on their way to one reader, who may be slow, stuck or gone."""
 
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
 MOST_WAITING = 8 * 1024 * 1024
 """Bytes that may wait for a reader. The lines are shared between readers, so that
 fifty of them do not wait fifty times."""
-GATHER = 0.02
-"""Seconds that events wait for more to come, at the least. One write of many lines
-costs little more than one of a single line, and with fifty clients writes are what
-counts."""
 PIECE = 256 * 1024
 """Bytes that are written at once; a longer line is a piece of its own."""
 
@@ -20,10 +17,22 @@ class Mailbox:
 
     *put* is not async: whoever publishes cannot wait for a reader, by
     construction. One task takes with *take* and says so with *sent*.
+
+    *at_once* writes what the reader has room for just now, and returns how many
+    bytes that were; it never waits. With it, a reader that keeps up costs one
+    write and no task.
     """
 
-    def __init__(self, *, most: int = MOST_WAITING) -> None:
+    def __init__(
+        self,
+        *,
+        most: int = MOST_WAITING,
+        at_once: Callable[[bytes], int] = lambda data: 0,
+    ) -> None:
         self._most = most
+        self._at_once = at_once
+        self._begun = b""
+        """The rest of what is written in part: it goes first, whatever happens."""
         self._lines: deque[bytes] = deque()
         self._taken = 0
         self.waiting = 0
@@ -33,53 +42,59 @@ class Mailbox:
         self.ending = trio.Event()
         """Set when it is closed, and may be before: the reader has little time left."""
         self._changed = trio.Event()
-        self._hurried = trio.Event()
         self._is_waited_for = False
 
     @property
     def is_full(self) -> bool:
-        """Whether more waits than may. One line alone may be of any length."""
-        return self.waiting > self._most and len(self._lines) + bool(self._taken) > 1
+        """Whether more waits than may. One put alone may be of any length."""
+        parts = len(self._lines) + bool(self._begun) + bool(self._taken)
+        return self.waiting > self._most and parts > 1
 
-    def put(self, line: bytes, *, urgent: bool = False) -> None:
-        """Let *line* wait for the reader; a closed mailbox drops it.
-
-        An *urgent* one is not held back until more have come, nor is a whole piece.
-        """
-        if self.is_closed:
+    def put(self, lines: bytes) -> None:
+        """Let *lines*, one or several, wait for the reader; a closed mailbox drops them."""
+        if self.is_closed or not lines:
             return
-        self._lines.append(line)
-        self.waiting += len(line)
-        if urgent or self.waiting >= PIECE:
-            self._hurried.set()
+        if not self.waiting:
+            written = self._at_once(lines)
+            if written == len(lines):
+                return
+            if written:
+                self._begun = lines[written:]
+                self.waiting = len(self._begun)
+                self.wake()
+                return
+        self._lines.append(lines)
+        self.waiting += len(lines)
         self.wake()
 
     def close(self, last: bytes | None = None) -> None:
         """Take nothing more in.
 
         With *last*, what has not been taken is thrown away for that one line:
-        a reader who was too slow for it would not read it anyway.
+        a reader who was too slow for it would not read it anyway. A line that
+        is written in part is written to its end.
         """
         if self.is_closed:
             return
         if last is not None:
             self._lines.clear()
             self._lines.append(last)
-            self.waiting = self._taken + len(last)
+            self.waiting = self._taken + len(self._begun) + len(last)
         self.is_closed = True
         self.ending.set()
-        self._hurried.set()
         self.wake()
 
     def take(self) -> bytes:
         """Return the next lines, PIECE bytes or a little more; nothing if none wait."""
         taken: list[bytes] = []
+        if self._begun:
+            taken.append(self._begun)
+            self._taken += len(self._begun)
+            self._begun = b""
         while self._lines and self._taken < PIECE:
-            line = self._lines.popleft()
-            taken.append(line)
-            self._taken += len(line)
-        if self._hurried.is_set() and not self._lines:
-            self._hurried = trio.Event()
+            lines = self._lines.popleft()
+            taken.append(lines)
+            self._taken += len(lines)
         return b"".join(taken)
 
     def sent(self) -> None:
@@ -100,17 +115,7 @@ class Mailbox:
         self._is_waited_for = True
         await self._changed.wait()
 
-    async def gather(self, seconds: float = GATHER) -> None:
-        """Wait a moment for more lines, unless one is urgent."""
-        if not self.is_closed:
-            with trio.move_on_after(seconds):
-                await self._hurried.wait()
-
     async def drained(self) -> None:
-        """Wait until all that was put is sent, or never will be.
-
-        Nothing is held back meanwhile: somebody waits for it.
-        """
+        """Wait until all that was put is sent, or never will be."""
         while self.waiting and not self.is_closed:
-            self._hurried.set()
             await self.wait()

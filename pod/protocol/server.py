@@ -12,6 +12,7 @@ from pod.events import Closing
 from pod.protocol.answers import answer, refusal
 from pod.protocol.connection import Connection, Reply
 from pod.protocol.driven import Driven
+from pod.protocol.gathering import give_on
 from pod.protocol.hub import Hub
 from pod.protocol.link import Link, SocketLink
 from pod.protocol.messages import (
@@ -110,6 +111,7 @@ class Server:
             try:
                 async with trio.open_nursery() as work:
                     self._work = work
+                    work.start_soon(give_on, self.hub)
                     for socket in sockets:
                         work.start_soon(self._accept, socket, connections)
                     if owner is not None:

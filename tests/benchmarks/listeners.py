@@ -1,11 +1,13 @@
 """What listeners cost a run: 50 clients of which ten never read, beside none.
 
 Runs come in pairs, one with and one without, in turns, so that whatever else the
-machine does falls on both. The clients are a process of their own, as they would be.
+machine does falls on both. The clients are a process of their own, as they would be:
+what the Pod does for them is in the CPU time of this one, what they do is not. The
+wall time has both in it, where there are fewer cores than there is work.
 """
 
 import os
-import selectors
+import select
 import socket as sockets
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from pod.entries import RunEnd
 from pod.load_manifest import load
 from pod.protocol.client import Client, NotThere, connect
 from tests.benchmarks.made import source_text
-from tests.benchmarks.table import show, times
+from tests.benchmarks.table import show
 from tests.command import ROOT
 from worker.api import Request, ToolResult
 from worker.model import Model
@@ -55,43 +57,55 @@ dir = "sessions"
 """
 
 
+class Taken(Struct, frozen=True):
+    """Seconds that a run took: on the clock, and of this process's CPU time."""
+
+    wall: float
+    cpu: float
+
+
 class Pair(Struct, frozen=True):
-    """Seconds of a run without and of one with listeners."""
+    """A run without and one with listeners."""
 
-    without: float
-    with_them: float
-
-    @property
-    def ratio(self) -> float:
-        return self.with_them / self.without
+    without: Taken
+    with_them: Taken
 
 
 def main() -> None:
     """Measure, print, and end with 1 where the limit is passed."""
     pairs = trio.run(measure, PAIRS)
-    ratio = median(pair.ratio for pair in pairs)
-    alone, together = (
-        median(pair.without for pair in pairs),
-        median(pair.with_them for pair in pairs),
-    )
+    walls = [(pair.without.wall, pair.with_them.wall) for pair in pairs]
+    cpus = [(pair.without.cpu, pair.with_them.cpu) for pair in pairs]
     show(
         f"A run of {CALLS + 1} requests, {PAIRS} interleaved pairs (seconds)",
         ("", "median", "least", "most"),
-        [
-            ("without listeners", *_row([pair.without for pair in pairs])),
-            (
-                f"with {CLIENTS}, {SILENT} of which never read",
-                *_row([pair.with_them for pair in pairs]),
-            ),
-            ("ratio of a pair", *_row([pair.ratio for pair in pairs])),
-        ],
+        [*_rows("wall time", walls), *_rows("CPU time of the Pod", cpus)],
     )
+    wall, cpu = _ratio(walls), _ratio(cpus)
     sys.stdout.write(
-        f"{times(together, alone)} by the medians, {ratio:.2f} by the pairs;"
-        f" the limit is {LIMIT}\n"
+        f"{wall:.2f} times the wall time, {cpu:.2f} times the CPU time;"
+        f" the limit of both is {LIMIT}\n"
     )
-    if ratio > LIMIT:
+    if max(wall, cpu) > LIMIT:
         sys.exit("too much")
+
+
+def _rows(what: str, pairs: list[tuple[float, float]]) -> list[tuple[str | float, ...]]:
+    return [
+        (f"{what}, without listeners", *_row([without for without, _ in pairs])),
+        (
+            f"{what}, with {CLIENTS}, {SILENT} of which never read",
+            *_row([with_them for _, with_them in pairs]),
+        ),
+        (
+            f"{what}, ratio of a pair",
+            *_row([after / before for before, after in pairs]),
+        ),
+    ]
+
+
+def _ratio(pairs: list[tuple[float, float]]) -> float:
+    return median(with_them / without for without, with_them in pairs)
 
 
 async def measure(pairs: int) -> list[Pair]:
@@ -110,7 +124,7 @@ async def measure(pairs: int) -> list[Pair]:
     return found
 
 
-async def _heard(client: Client) -> float:
+async def _heard(client: Client) -> Taken:
     with _listeners(client.path):
         return await _seconds(client)
 
@@ -129,17 +143,17 @@ def reply(request: Request) -> Reply:
     return call((f"c{seen}", "read_file", path), text="Once more, from the beginning.")
 
 
-async def _seconds(client: Client) -> float:
+async def _seconds(client: Client) -> Taken:
     await client.navigate(None, summarize=False)
     events = client.events(types=["result"])
     await events.begin()
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     await client.prompt("go")
     async for event in events:
         if isinstance(event, RunEnd):
             break
     events.close()
-    return time.perf_counter() - started
+    return Taken(time.perf_counter() - started, time.process_time() - used)
 
 
 @asynccontextmanager
@@ -193,8 +207,11 @@ def _listeners(path: Path) -> Iterator[None]:
 
 
 def listen(path: str) -> None:
-    """Connect CLIENTS times; read what comes to all but SILENT of them."""
-    waiting = selectors.DefaultSelector()
+    """Connect CLIENTS times; read what comes to all but SILENT of them.
+
+    As little work as can be: nothing is looked at, into one buffer.
+    """
+    waiting, reading, buffer = select.poll(), {}, bytearray(1 << 18)
     kept = []
     for number in range(CLIENTS):
         socket = sockets.socket(sockets.AF_UNIX)
@@ -202,13 +219,14 @@ def listen(path: str) -> None:
         socket.sendall(b'{"method":"subscribe","params":{"partial":true}}\n')
         kept.append(socket)
         if number >= SILENT:
-            waiting.register(socket, selectors.EVENT_READ)
+            waiting.register(socket, select.POLLIN)
+            reading[socket.fileno()] = socket
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
-        for key, _ in waiting.select():
-            socket = kept[[each.fileno() for each in kept].index(key.fd)]
-            socket.recv(1 << 20)
+        for fd, _ in waiting.poll():
+            if not reading[fd].recv_into(buffer):
+                waiting.unregister(fd)
 
 
 def _row(figures: list[float]) -> tuple[float, float, float]:

@@ -59,8 +59,10 @@ class Place:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def started(self, *arguments: str) -> subprocess.Popen[bytes]:
+        # Unbuffered: what readline read ahead would be lost to communicate.
         return subprocess.Popen(
             [*POD, *arguments],
+            bufsize=0,
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.PIPE,

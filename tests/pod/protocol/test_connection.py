@@ -223,6 +223,42 @@ async def test_a_place_that_is_not_there_is_refused(short: Path, from_seq: int) 
     assert answer == (1, "invalid_request")
 
 
+async def test_what_cannot_be_subscribed_to_is_named(short: Path) -> None:
+    async with served(short) as pod, pod.raw() as raw:
+        await raw.send(
+            '{"id":1,"method":"subscribe","params":{"from_seq":-3}}\n'
+            '{"id":2,"method":"subscribe","params":{"types":["result","compact_dne"]}}\n'
+        )
+        lines = [await raw.line(), await raw.line()]
+
+    assert [json.loads(line or "")["error"]["message"] for line in lines] == [
+        "from_seq is -3; the last event has 0, so it can be 0 to 1",
+        "types: there is no event 'compact_dne'; did you mean compact_done?",
+    ]
+
+
+async def test_an_answer_stands_behind_the_events_it_knows_of(short: Path) -> None:
+    async with served(short) as pod, pod.raw() as raw:
+        await raw.ask('{"id":1,"method":"subscribe"}')
+        for n in range(5):
+            pod.pod.session.append(Notice(message=f"{n}"))
+            await raw.send(f'{{"id":{n},"method":"get_state"}}\n')
+            event, answer = json.loads(await raw.line() or ""), await raw.line()
+            state = json.loads(answer or "")["data"]
+
+            assert (event["seq"], state["seq"]) == (n + 1, n + 1)
+
+
+async def test_refused_requests_are_not_under_way_for_ever(short: Path) -> None:
+    async with served(short) as pod, pod.raw() as raw:
+        await raw.ask('{"id":1,"method":"prompt","params":{"text":"go"}}')
+        await raw.ask('{"id":1,"method":"shutdown"}')
+        codes = [await raw.ask('{"id":2,"method":"resume"}') for _ in range(70)]
+        pod.pod.finish()
+
+    assert set(codes) == {(2, "shutting_down")}
+
+
 async def test_no_event_is_missed_or_comes_twice_while_a_listener_catches_up(
     short: Path,
 ) -> None:

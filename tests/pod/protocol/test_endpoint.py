@@ -115,6 +115,15 @@ def test_a_folder_that_lets_others_in_is_refused(short: Path) -> None:
     )
 
 
+def test_nobody_is_told_to_close_a_folder_that_is_for_all(short: Path) -> None:
+    short.chmod(0o1777)
+
+    assert refusal(short / "a.sock") == (
+        f"{short} lets others in (mode 1777): put the socket into a folder of its"
+        f" own ({short}/mine say: it is made)"
+    )
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_folder_of_another_user_is_refused(short: Path) -> None:
     os.chown(short, 65534, 65534)

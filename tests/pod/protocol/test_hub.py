@@ -37,7 +37,14 @@ def listener(most: int = 1_000, wanted: Wanted = Wanted()) -> Listener:  # noqa:
     return made
 
 
-def waiting(of: Listener) -> list[Heard]:
+def join(publisher: Hub, *listeners: Listener) -> None:
+    for each in listeners:
+        publisher.join(each)
+        publisher.hear(each, each.wanted)
+
+
+def waiting(publisher: Hub, of: Listener) -> list[Heard]:
+    publisher.flush()
     lines = []
     while text := of.mailbox.take():
         lines += text.splitlines()
@@ -72,8 +79,8 @@ def _can_wait(function: object) -> bool:
 
 def test_every_listener_gets_every_event_in_its_order() -> None:
     publisher, one, other = hub(), listener(), listener()
-    publisher.join(one)
-    publisher.join(other)
+    join(publisher, one)
+    join(publisher, other)
 
     publisher.entry(notice(1))
     publisher.live(Warning("careful"))
@@ -81,15 +88,17 @@ def test_every_listener_gets_every_event_in_its_order() -> None:
 
     heard = [Heard("notice", 1, "n"), Heard("warning", None, "careful")]
     heard.append(Heard("notice", 2, "n"))
-    assert waiting(one) == waiting(other) == heard
+    assert waiting(publisher, one) == waiting(publisher, other) == heard
 
 
-def test_listeners_share_one_line() -> None:
+def test_listeners_share_one_piece_of_lines() -> None:
     publisher, one, other = hub(), listener(), listener()
-    publisher.join(one)
-    publisher.join(other)
+    join(publisher, one)
+    join(publisher, other)
 
     publisher.entry(notice(1, "x" * 500))
+    publisher.entry(notice(2, "x" * 500))
+    publisher.flush()
 
     assert one.mailbox._lines[0] is other.mailbox._lines[0]
 
@@ -99,25 +108,25 @@ def test_deltas_come_to_those_alone_who_ask_for_them() -> None:
     plain, partial = listener(), listener(wanted=Wanted(partial=True))
     named = listener(wanted=Wanted(frozenset({"text_delta"})))
     for each in (plain, partial, named):
-        publisher.join(each)
+        join(publisher, each)
 
     publisher.live(TextDelta("he"))
     publisher.live(Warning("careful"))
 
     delta, warning = Heard("text_delta", text="he"), Heard("warning", None, "careful")
-    assert waiting(plain) == [warning]
-    assert waiting(partial) == [delta, warning]
-    assert waiting(named) == [delta]
+    assert waiting(publisher, plain) == [warning]
+    assert waiting(publisher, partial) == [delta, warning]
+    assert waiting(publisher, named) == [delta]
 
 
 def test_types_keep_all_others_back() -> None:
     publisher, only = hub(), listener(wanted=Wanted(frozenset({"run_start"})))
-    publisher.join(only)
+    join(publisher, only)
 
     publisher.entry(notice(1))
     publisher.entry(RunStart(seq=2, id="e2", at=AT, run="r", model="m"))
 
-    assert waiting(only) == [Heard("run_start", 2)]
+    assert waiting(publisher, only) == [Heard("run_start", 2)]
 
 
 def test_a_slow_listener_is_dropped_with_a_last_line_and_the_others_are_warned() -> (
@@ -125,16 +134,17 @@ def test_a_slow_listener_is_dropped_with_a_last_line_and_the_others_are_warned()
 ):
     warned: list[str] = []
     publisher, slow, quick = hub(warned), listener(most=300), listener(most=10_000)
-    publisher.join(slow)
-    publisher.join(quick)
+    join(publisher, slow)
+    join(publisher, quick)
 
     for seq in range(1, 5):
         publisher.entry(notice(seq, "x" * 100))
+        publisher.flush()
 
     why = "somebody was dropped: it reads too slowly"
     last = "dropped: it reads too slowly; connect again and go on behind the last seq"
-    assert waiting(slow) == [Heard("dropped", None, last)]
-    assert [each.seq for each in waiting(quick)] == [1, 2, None, 3, 4]
+    assert waiting(publisher, slow) == [Heard("dropped", None, last)]
+    assert [each.seq for each in waiting(publisher, quick)] == [1, 2, None, 3, 4]
     assert warned == [why]
     assert (len(publisher), slow.mailbox.is_closed) == (1, True)
 
@@ -144,10 +154,12 @@ def test_a_warning_that_is_too_much_for_the_next_one_drops_that_one_too() -> Non
     publisher = hub(warned)
     slow = [listener(most=300) for _ in range(50)]
     for each in slow:
-        publisher.join(each)
+        join(publisher, each)
 
-    publisher.entry(notice(1, "x" * 100))
-    publisher.entry(notice(2, "x" * 100))
+    for seq in (1, 2):
+        publisher.entry(notice(seq, "x" * 100))
+        publisher.flush()
+    publisher.flush()
 
     assert len(publisher) == 0
     assert len(warned) == 50
@@ -155,21 +167,23 @@ def test_a_warning_that_is_too_much_for_the_next_one_drops_that_one_too() -> Non
 
 def test_one_long_line_is_no_slowness() -> None:
     publisher, one = hub(), listener(most=100)
-    publisher.join(one)
+    join(publisher, one)
 
     publisher.entry(notice(1, "x" * 10_000))
 
-    assert [each.seq for each in waiting(one)] == [1]
+    assert [each.seq for each in waiting(publisher, one)] == [1]
     assert len(publisher) == 1
 
 
 def test_what_was_taken_and_is_not_sent_still_counts() -> None:
     publisher, slow = hub(), listener(most=300)
-    publisher.join(slow)
+    join(publisher, slow)
 
     publisher.entry(notice(1, "x" * 150))
+    publisher.flush()
     taken = slow.mailbox.take()
     publisher.entry(notice(2, "x" * 150))
+    publisher.flush()
 
     assert taken.count(b"\n") == 1
     assert slow.mailbox.is_closed
@@ -178,26 +192,78 @@ def test_what_was_taken_and_is_not_sent_still_counts() -> None:
 def test_a_patient_listener_loses_live_events_alone_and_is_never_dropped() -> None:
     publisher, owner = hub(), listener(most=300)
     owner.is_patient = True
-    publisher.join(owner)
+    join(publisher, owner)
 
     for seq in range(1, 5):
         publisher.entry(notice(seq, "x" * 150))
+        publisher.flush()
         publisher.live(Status("running"))
+        publisher.flush()
 
-    assert [each.seq or each.type for each in waiting(owner)] == [1, "status", 2, 3, 4]
+    assert [each.seq or each.type for each in waiting(publisher, owner)] == [
+        1,
+        "status",
+        2,
+        3,
+        4,
+    ]
     assert len(publisher) == 1
 
 
 def test_a_listener_that_reads_the_log_is_given_nothing_beside_it() -> None:
-    publisher, late = hub(), listener()
-    late.is_replaying = True
-    publisher.join(late)
+    publisher, late, there = hub(), listener(), listener()
+    join(publisher, late, there)
+    publisher.mute(late)
 
     publisher.entry(notice(1))
-    late.is_replaying = False
+    publisher.hear(late, late.wanted)
     publisher.entry(notice(2))
 
-    assert [each.seq for each in waiting(late)] == [2]
+    assert [each.seq for each in waiting(publisher, late)] == [2]
+    assert [each.seq for each in waiting(publisher, there)] == [1, 2]
+
+
+def test_who_goes_or_wants_something_else_gets_what_was_gathered_before() -> None:
+    publisher, leaves, changes = hub(), listener(), listener()
+    join(publisher, leaves, changes)
+
+    publisher.entry(notice(1))
+    publisher.leave(leaves)
+    publisher.entry(notice(2))
+    publisher.hear(changes, Wanted(frozenset({"warning"})))
+    publisher.entry(notice(3))
+    publisher.live(Warning("careful"))
+
+    assert [each.seq for each in waiting(publisher, leaves)] == [1]
+    assert [each.seq or each.type for each in waiting(publisher, changes)] == [
+        1,
+        2,
+        "warning",
+    ]
+
+
+def test_who_comes_when_all_who_heard_the_same_are_dropped_hears() -> None:
+    publisher, slow, late = hub(), listener(most=300), listener()
+    join(publisher, slow)
+    publisher.entry(notice(1, "x" * 300))
+    publisher.flush()
+    publisher.entry(notice(2, "x" * 300))
+
+    join(publisher, late)
+    publisher.entry(notice(3))
+
+    assert slow.mailbox.is_closed
+    assert [each.seq for each in waiting(publisher, late)] == [3]
+
+
+def test_no_more_is_gathered_than_is_written_at_once() -> None:
+    publisher, one = hub(), listener(most=10 * PIECE)
+    join(publisher, one)
+
+    for seq in range(1, 4):
+        publisher.entry(notice(seq, "x" * (PIECE // 2)))
+
+    assert one.mailbox.waiting > PIECE
 
 
 def test_a_mailbox_gives_pieces_and_never_half_a_line() -> None:
@@ -214,3 +280,41 @@ def test_a_mailbox_gives_pieces_and_never_half_a_line() -> None:
     assert b"".join(pieces) == b"".join(lines)
     assert all(piece.endswith(b"\n") for piece in pieces)
     assert max(map(len, pieces)) < PIECE + len(lines[0])
+
+
+def test_a_reader_that_keeps_up_is_written_to_at_once() -> None:
+    written: list[bytes] = []
+
+    def write(data: bytes) -> int:
+        written.append(data)
+        return len(data)
+
+    mailbox = Mailbox(at_once=write)
+
+    mailbox.put(b"one\ntwo\n")
+
+    assert (written, mailbox.waiting, mailbox.take()) == ([b"one\ntwo\n"], 0, b"")
+
+
+def test_what_is_written_in_part_goes_on_before_all_else() -> None:
+    mailbox = Mailbox(at_once=lambda data: 2)
+
+    mailbox.put(b"one\n")
+    mailbox.put(b"two\n")
+
+    assert mailbox.waiting == 6
+    assert mailbox.take() == b"e\ntwo\n"
+    mailbox.sent()
+    assert mailbox.waiting == 0
+
+
+def test_the_last_line_of_who_is_dropped_stands_behind_a_whole_one() -> None:
+    mailbox = Mailbox(at_once=lambda data: 2)
+    mailbox.put(b"one\n")
+    mailbox.put(b"two\n")
+
+    mailbox.close(b"dropped\n")
+
+    assert mailbox.take() == b"e\ndropped\n"
+    mailbox.sent()
+    assert (mailbox.waiting, mailbox.take()) == (0, b"")
