@@ -112,10 +112,10 @@ def is_header(line: bytes) -> bool:
 def rewrite(line: bytes, ids: Mapping[str, str], **fields: object) -> bytes:
     """Return the line with its ids mapped and *fields* set.
 
-    It ends in a newline. Everything else stays byte for byte, fields that this version does not know
-    included. Of a known kind, REFERENCES are mapped; of an unknown one every
-    field at the top that is exactly an id (or a list of them), since only its
-    own version knows which ones refer.
+    It ends in a newline. Everything else stays byte for byte, fields that this
+    version does not know included. Of a known kind, REFERENCES are mapped; of an
+    unknown one every field at the top that is exactly an id (or a list of them),
+    since only its own version knows which ones refer.
     Raises BadLine if the line is no JSON object.
     """
     try:

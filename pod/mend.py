@@ -103,32 +103,25 @@ class Mend:
                 f"Line {record.line}: a label for {entry.target}, which is lost."
             )
             return
-        changes: dict[str, object] = {}
-        self._count(record, changes)
-        parent = self._resolve(record, entry.parent, "parent")
-        if parent != entry.parent:
-            changes["parent"] = parent
-        target: str | None = None
-        if isinstance(entry, Leaf | Label):
-            target = self._resolve(record, entry.target, "target")
-            if target != entry.target:
-                changes["target"] = target
-        id = self._name(record)
-        if id != entry.id:
-            changes["id"] = id
-        self._stand(entry, id, target)
+        # Before it has a name of its own: who refers to its id means one before it.
         renamed = {
             old: new for old, new in self._renamed.items() if old.encode() in record.raw
         }
-        if changes or renamed:
-            yield rewrite(record.raw, renamed, **changes)
+        self._seq += 1
+        was: dict[str, object] = {"seq": entry.seq, "parent": entry.parent}
+        now: dict[str, object] = {"seq": self._seq}
+        now["parent"] = self._resolve(record, entry.parent, "parent")
+        target: str | None = None
+        if isinstance(entry, Leaf | Label):
+            was["target"] = entry.target
+            now["target"] = target = self._resolve(record, entry.target, "target")
+        was["id"] = entry.id
+        now["id"] = id = self._name(record)
+        self._stand(entry, id, target)
+        if now != was or renamed:
+            yield rewrite(record.raw, renamed, **now)
         else:
             yield record.raw + b"\n"
-
-    def _count(self, record: Record, changes: dict[str, object]) -> None:
-        self._seq += 1
-        if record.entry.seq != self._seq:
-            changes["seq"] = self._seq
 
     def _gap(self, record: Record) -> None:
         """Report entries that are missing before this one."""

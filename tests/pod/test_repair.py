@@ -8,11 +8,20 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec.structs import replace
 
 from pod.codec import encode
-from pod.entries import BranchSummary, ItemEntry, Label, Leaf, Notice
+from pod.entries import (
+    AnyEntry,
+    BranchSummary,
+    ItemEntry,
+    Label,
+    Leaf,
+    Notice,
+    Prune,
+)
 from pod.errors import DiskFull, NotASession, SessionLocked
 from pod.log import SessionLog, read_log
+from pod.mend import Mend
 from pod.repair import Repaired, repair
-from pod.scan import scan
+from pod.scan import read, scan
 from pod.session import Session
 from pod.tree import Tree
 from pod.view import problems_of_path
@@ -142,6 +151,56 @@ def test_who_refers_to_a_renamed_entry_still_does(path: Path) -> None:
         replace(branch, from_id="e2-2"),
     ]
     assert problems_of_path(Tree(entries).path("e5")) == []
+
+
+def test_the_second_of_an_id_that_names_its_own_id_means_the_first(path: Path) -> None:
+    one, two, _ = talk(3)
+    itself = Prune(
+        seq=3, id="e2", parent="e2", at=AT, entries=("e2",), tokens=(9,), saved=9
+    )
+    back = Leaf(seq=4, id="e2", parent="e2", at=AT, target="e2")
+
+    mended(path, written([one, two, itself, back]))
+
+    first, second, *renamed = read_log(path).entries[:4]
+    assert [first, second] == [one, two]
+    assert renamed == [
+        replace(itself, id="e2-2"),
+        replace(back, id="e2-3", parent="e2-2", target="e2-2"),
+    ]
+
+
+_any_id = st.sampled_from(["a", "b", "c", "a-2", "a0"])
+_any_entry = st.builds(
+    lambda at, id, parent, to, kind: replace(
+        [
+            said("x"),
+            Leaf(target=to),
+            Label(target=to or "a", label="l"),
+            Prune(entries=(to or "a",), tokens=(1,), saved=1),
+            BranchSummary(from_id=to or "a", summary="s"),
+        ][kind],
+        seq=at,
+        id=id,
+        parent=parent,
+        at=AT,
+    ),
+    st.integers(1, 6),
+    _any_id,
+    _any_id | st.none(),
+    _any_id | st.none(),
+    st.integers(0, 4),
+)
+
+
+@given(st.lists(_any_entry, min_size=1, max_size=7))
+def test_whatever_the_ids_a_mended_log_has_no_damage(entries: list[AnyEntry]) -> None:
+    mend = Mend("s")
+    lines = list(mend.lines(read([written(entries)])))
+
+    found = scan([*lines, mend.notice(AT, "a")])
+
+    assert (found.damage, found.torn) == ((), None)
 
 
 def test_cycles_and_parents_that_come_later_are_undone(path: Path) -> None:
