@@ -139,10 +139,14 @@ def take_stamp() -> int | None:
 
 
 def put_stamp(pid: int, stamp: int | None) -> None:
-    """Put *stamp* on a process that runs already, if it can still be done."""
-    if stamp is not None:
-        with suppress(OSError, ValueError):
+    """Put *stamp* on a process that runs already, and on what it has started."""
+    waiting = [pid] if stamp is not None else []
+    while waiting and stamp is not None:
+        pid = waiting.pop()
+        with suppress(OSError, ValueError):  # it has ended
             resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (stamp, stamp))
+        # Those it starts from here on have it from the beginning.
+        waiting += children(pid)
 
 
 def give_back(stamp: int | None) -> None:
