@@ -18,7 +18,8 @@ import trio
 from msgspec import Struct
 
 from tools.launch import Launcher, Order, Started, Unconfined
-from tools.offspring import Offspring, children, give_back, take_stamp
+from tools.offspring import Offspring, give_back, take_stamp
+from tools.proc import children
 
 PIPE_BYTES = 1 << 20
 """Linux lets any user have this much by default (fs.pipe-max-size)."""
