@@ -200,3 +200,51 @@ async def test_in_bubblewrap_nothing_outlives_a_killed_pod(tmp_path: Path) -> No
 
     with trio.fail_after(30):
         await wait_until(lambda: not marker.alive())
+
+
+ENDED = """
+import sys, time, trio
+from pathlib import Path
+from tests.tools.sandbox.boxes import boxed
+from tests.tools.sandbox.lesser import lessen
+
+async def main():
+    lessen(["pidfd", "openat2"])
+    with boxed(sys.argv[1], Path(sys.argv[2])) as box:
+        started = time.monotonic()
+        with trio.move_on_after(0.5):
+            await box.run(sys.argv[3])
+        print(time.monotonic() - started, flush=True)
+        print((await box.run(sys.argv[4])).left, flush=True)
+        sys.stdin.readline()  # until they have been looked for
+
+trio.run(main)
+"""
+
+
+@TIERS
+def test_where_no_descriptor_holds_a_process_its_number_does(
+    tier: Tier, tmp_path: Path
+) -> None:
+    """As in gVisor: neither pidfd_open nor pidfd_send_signal."""
+    need(tier)
+    marker = Marker()
+    commands = (
+        STUBBORN.format(sleep=marker.sleep),
+        f"{marker.sleep} & setsid {marker.sleep} & echo up; sleep 0.1",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDED, tier, str(tmp_path), *commands],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as pod:
+        assert pod.stdin is not None
+        assert pod.stdout is not None
+        taken = float(pod.stdout.readline())
+        left = pod.stdout.readline().decode().strip()
+        alive = marker.alive()
+        pod.stdin.close()
+
+    assert taken < 1.5
+    assert (left, alive, pod.returncode) == ("('sleep', 'sleep')", [], 0)
