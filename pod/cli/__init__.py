@@ -13,7 +13,17 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
-from pod.cli.live_commands import answer, attach, ps, send, serve, stop
+from pod.cli.live_commands import (
+    answer,
+    attach,
+    interrupt,
+    pause,
+    ps,
+    resume,
+    send,
+    serve,
+    stop,
+)
 from pod.cli.options import ExportFormat, Mode, Options, OutputFormat, PermissionMode
 from pod.cli.session_commands import session_app
 from pod.exits import Exit
@@ -34,7 +44,7 @@ app = App(
 )
 app.command(session_app)
 
-for _command in (serve, attach, send, answer, stop, ps):
+for _command in (serve, attach, send, pause, resume, interrupt, answer, stop, ps):
     app.command(_command)
 
 
