@@ -16,6 +16,8 @@ PAUSE = 0.001
 For what only /proc tells: that a killed process has ended, that its parent, or
 process 1, has waited for it. It takes some microseconds, on a busy machine
 milliseconds, and everybody waits; always in a worker thread, up to a deadline."""
+GIVES_WAY = 500
+"""Added to what the kernel finds a process guilty of, in thousandths of all memory."""
 _EXITING = 0x4  # PF_EXITING in <linux/sched.h>
 
 
@@ -129,6 +131,23 @@ def kill(processes: Collection[Process], deadline: float) -> None:
     finally:
         for handle in handles:
             os.close(handle)
+
+
+def give_way(pid: int) -> None:
+    """Have the kernel end *pid* before us, where memory runs out.
+
+    What it has started and will start, too. Anybody may do that to processes of
+    theirs.
+    """
+    waiting = [pid]
+    while waiting:
+        pid = waiting.pop()
+        path = Path(f"/proc/{pid}/oom_score_adj")
+        with suppress(OSError, ValueError):  # not Linux, or it has ended
+            if int(path.read_text()) < GIVES_WAY:
+                path.write_text(f"{GIVES_WAY}")
+        # Those it starts from here on have it from the beginning.
+        waiting += children(pid)
 
 
 def _handle(process: Process) -> int | None:

@@ -18,6 +18,7 @@ from tools.sandbox.syscalls import Machine, machine_of
 _ALLOW = 0x7FFF0000  # SECCOMP_RET_ALLOW
 _ERRNO = 0x00050000  # SECCOMP_RET_ERRNO
 _NAMESPACES = 0x7E020080  # CLONE_NEW*
+_THREAD = 0x00010000  # CLONE_THREAD
 _NUMBER, _AUDIT, _FIRST = 0, 4, 16  # offsets in struct seccomp_data
 
 UNKNOWN = {
@@ -25,6 +26,7 @@ UNKNOWN = {
     "bwrap": (435,),  # clone3: glibc takes clone then, whose flags can be seen
     "pidfd": (424, 434),  # pidfd_send_signal, pidfd_open: gVisor has neither
     "openat2": (437,),
+    "threads": (435,),
 }
 """Calls that fail with ENOSYS where this is taken away; 424 and up are the same on
 every architecture."""
@@ -42,8 +44,14 @@ def program(machine: Machine, without: Sequence[str]) -> bytes:
     if "bwrap" in without:
         steps += [If("==", numbers[name], "refused") for name in REFUSED]
         steps += [If("==", numbers[name], "flags") for name in ("clone", "unshare")]
+    if "threads" in without:
+        steps += [If("==", numbers["clone"], "thread flags")]
     steps += [Return(_ALLOW), Label("flags"), Load(_FIRST)]
-    steps += [If("&", _NAMESPACES, "refused"), Return(_ALLOW)]
+    steps += [If("&", _NAMESPACES, "refused")]
+    if "threads" in without:
+        steps += [Label("thread flags"), Load(_FIRST), If("&", _THREAD, "too many")]
+    steps += [Return(_ALLOW)]
+    steps += [Label("too many"), Return(_ERRNO | errno.EAGAIN)]
     steps += [Label("refused"), Return(_ERRNO | errno.EPERM)]
     steps += [Label("unknown"), Return(_ERRNO | errno.ENOSYS)]
     return assemble(steps)
