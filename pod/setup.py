@@ -108,10 +108,8 @@ class Parts(Struct, frozen=True):
     ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
 
-        *tools* come behind the manifest's.
-
-        *approver* is asked about calls that somebody has to allow; without one
-        they are denied. Raises SetupError for a tool that cannot be had.
+        *tools* come behind the manifest's. *approver* is asked about calls that
+        somebody has to allow; without one they are denied. Raises SetupError for a tool that cannot be had.
         """
         with (
             open_scope(self.loaded, self.cwd, session.files) as scope,

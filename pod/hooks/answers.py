@@ -160,7 +160,8 @@ class PreToolCallAnswer(Deciding, frozen=True, kw_only=True):
 class PostToolCallAnswer(Deciding, frozen=True, kw_only=True):
     """*summary* and *content* take the place of the result's, *context* is added to it.
 
-    Images go with the content they came with. *stop* ends the run once the results are in the log, *message* says why.
+    Images go with the content they came with. *stop* ends the run once the results
+    are in the log, *message* says why.
     """
 
     stop: bool = False
