@@ -232,12 +232,15 @@ def parse(said: object, kind: type[A]) -> A:
         return kind()
     try:
         answer = msgspec.json.decode(json, type=kind)
-        for text in _kept_data(answer):
-            msgspec.json.decode(text)
     except msgspec.ValidationError as error:
         raise Garbage(f"its answer cannot be used: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Garbage(f"its answer is no JSON: {error}") from None
+    for text in _kept_data(answer):
+        try:
+            msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise Garbage(f"its preserve_data is no JSON text: {error}") from None
     return answer
 
 
