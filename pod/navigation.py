@@ -74,12 +74,11 @@ async def navigate(
     input may be accepted, and waits where the session goes.
 
     The order: during a run or a compaction it is refused; where the leaf is the
-    target already nothing happens, but for the
-    *label*; then the target is looked for, the entries collected, the hooks
-    asked, the branch summarised, and the leaf, the summary and the label written
-    as one and durably. What of the new path cannot be shown as the log says is told
-    as warnings. Cancelling *abort* until then gives a cancelled
-    navigation; a cancel from outside passes.
+    target already nothing happens, but for the *label*; then the target is looked
+    for, the entries collected, the hooks asked, the branch summarised, and the
+    leaf, the summary and the label written as one and durably. What of the new
+    path cannot be shown as the log says is told as warnings. Cancelling *abort*
+    until then gives a cancelled navigation; a cancel from outside passes.
 
     Raises EntryNotFound, NavigationRefused (a run or a compaction is under way,
     there is nothing to summarise, or no model to do it), NavigationMissed (no

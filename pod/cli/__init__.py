@@ -13,7 +13,17 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
-from pod.cli.live_commands import answer, attach, ps, send, serve, stop
+from pod.cli.live_commands import (
+    answer,
+    attach,
+    interrupt,
+    pause,
+    ps,
+    resume,
+    send,
+    serve,
+    stop,
+)
 from pod.cli.options import ExportFormat, Mode, Options, OutputFormat, PermissionMode
 from pod.cli.session_commands import session_app
 from pod.exits import Exit
@@ -34,7 +44,7 @@ app = App(
 )
 app.command(session_app)
 
-for _command in (serve, attach, send, answer, stop, ps):
+for _command in (serve, attach, send, pause, resume, interrupt, answer, stop, ps):
     app.command(_command)
 
 
@@ -457,7 +467,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     from pod.cli.failing import report, usage
-    from pod.cli.streams import say
 
     if wrong := _mistyped_flag(arguments):
         return usage(wrong)
@@ -465,13 +474,18 @@ def _run(arguments: Sequence[str]) -> int:
         result: object = app(
             list(arguments),
             exit_on_error=False,
-            print_error=True,
+            print_error=False,
             result_action="return_value",
         )
     except CycloptsError as error:
         if isinstance(error, UnusedCliTokensError) and arguments[0] == "run":
-            say('pod: quote a prompt of several words: pod run "fix the tests"')
-        return Exit.USAGE
+            return usage('quote a prompt of several words: pod run "fix the tests"')
+        command = " ".join(("pod", *(error.command_chain or ())))
+        return usage(f"{error} See: {command} --help")
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich, printing help
+            return Exit.DONE
+        raise
     except KeyboardInterrupt:
         return Exit.SIGINT
     except Exception as error:  # noqa: BLE001  the outermost place: said in a line or two

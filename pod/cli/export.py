@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pod.pipe import write_all
 from pod.redact import Redaction
 from pod.store import Store
 from tools.text import counted
+from worker.keys import secrets_of
 
 BATCH = 256 * 1024
 """Bytes that are written at once."""
@@ -54,10 +55,10 @@ def run_export(
     return Exit.DONE
 
 
-def _secrets(loaded: Loaded) -> list[str]:
-    """Return the keys that this Pod itself uses, wherever they are set."""
-    names = {loaded.manifest.model.api_key_env or "", "ANTHROPIC_API_KEY"}
-    return [value for name in names if (value := os.environ.get(name))]
+def _secrets(loaded: Loaded) -> Sequence[str]:
+    """Return the keys and tokens that this Pod itself uses, wherever they are set."""
+    key = os.environ.get(loaded.manifest.model.api_key_env or "")
+    return secrets_of(os.environ, key)
 
 
 def _pieces(format: ExportFormat, session: Exported) -> Iterator[str]:

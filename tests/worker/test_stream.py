@@ -1,5 +1,5 @@
 import json
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 
 import pytest
@@ -473,6 +473,19 @@ def test_an_event_that_is_too_large_is_garbled() -> None:
 
     failure = raised.value.failure
     assert (failure.kind, failure.partial) == ("garbled", (said("hi"),))
+
+
+def test_an_answer_that_does_not_end_is_garbled() -> None:
+    fold = Fold(most=len(started() + HI) + 1000)
+    fold.feed(started() + HI)
+    pings = [event("ping")] * 1000
+
+    with pytest.raises(ProviderError) as raised:
+        deque(map(fold.feed, pings), maxlen=0)
+
+    failure = raised.value.failure
+    assert (failure.kind, failure.partial) == ("garbled", (said("hi"),))
+    assert failure.message == "the stream is garbled: the answer does not end"
 
 
 @pytest.mark.parametrize("chunk", [1, 1000])

@@ -191,6 +191,12 @@ def test_a_gone_reader_is_no_failure_of_a_list(work: Path) -> None:
     assert done.stderr == b""
 
 
+def test_a_gone_reader_is_no_failure_of_help(work: Path) -> None:
+    done = shell("pod run --help | true; echo ${PIPESTATUS[0]}", work)
+
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
+
+
 def test_a_function_that_prints_prints_to_stderr(work: Path) -> None:
     (work / "loud.py").write_text(
         "import os\n\n\ndef bash(command: str) -> str:\n"

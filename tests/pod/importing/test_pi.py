@@ -490,3 +490,22 @@ def test_a_refused_file_leaves_no_session_behind(tmp_path: Path) -> None:
         take(file, tmp_path)
 
     assert not [*tmp_path.glob("sessions/*")]
+
+
+def test_an_image_that_has_no_place_is_counted(tmp_path: Path) -> None:
+    image = {"type": "image", "data": "R0lGODlhAQABAAAAACw=", "mimeType": "image/gif"}
+    content = [text("clean"), image]
+    told = {"type": "custom_message", "customType": "git", "content": content}
+    hook = message({"role": "hookMessage", "customType": "git", "content": content})
+    lines = [header(), *chained([user("go"), {**told, "timestamp": AT}, hook])]
+
+    done = take(write_lines(tmp_path / "s.jsonl", lines), tmp_path)
+
+    assert [brief(item) for item in shown(done)] == [
+        "user go",
+        "system [git] clean",
+        "system [git] clean",
+    ]
+    assert done.tally.losses == {
+        "images in messages that can hold none: left out": 2,
+    }
