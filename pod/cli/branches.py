@@ -26,8 +26,9 @@ from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded, load
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
+from pod.open_model import model_of, summary_models
 from pod.session import Session
-from pod.setup import assemble, model_of, refuse_errors, summary_models
+from pod.setup import assemble, refuse_errors
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line
@@ -212,6 +213,8 @@ def _give(stdout: int, session: Session, found: Navigation, asked: Asked) -> int
             f"pod: {count} summarised{more if found.entry.left_out else ''};"
             f" {'price unknown' if cost is None else f'${cost:.4f}'}"
         )
+    elif asked.summarize and not asked.quiet:
+        say("pod: nothing was left behind, so there is no summary")
     where = found.new_leaf or "the beginning"
     again = "; its text, to be changed and given again:" if found.text else ""
     if not asked.quiet:

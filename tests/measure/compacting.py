@@ -11,10 +11,12 @@ from pod.compaction.job import Done
 from pod.entries import FORMAT, Compaction, Header, ItemEntry, Mode
 from pod.load_manifest import Loaded
 from pod.merge import merge
+from pod.open_model import model_of
 from pod.pod import Pod
 from pod.session import Session
-from pod.setup import Parts, assemble, model_of, open_pod
+from pod.setup import Parts, assemble, open_pod
 from tests.measure.planted import Step
+from tests.tools.sandbox.tiers import some_mode
 from worker.api import Request
 from worker.loop import Setup
 from worker.policy import Policy
@@ -107,6 +109,7 @@ class Compacting(Struct, frozen=True):
             'model.id="planted"',
             "model.context_window=200000",
             "compaction.retained_tokens=2000",
+            f"sandbox.mode={some_mode()}",
             *self.settings,
         )
         merged = merge(None, "", settings)
