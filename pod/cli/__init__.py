@@ -5,7 +5,7 @@ list answer at once.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
@@ -31,24 +31,27 @@ app = App(
 )
 app.command(session_app)
 
-_COMMANDS: tuple[Callable[..., int], ...] = (
-    live_commands.serve,
-    live_commands.attach,
-    live_commands.send,
-    live_commands.answer,
-    live_commands.stop,
-    live_commands.ps,
-    run,
-    commands.compact,
-    commands.demo,
-    commands.export,
-    commands.check,
-    commands.doctor,
-    commands.schema,
-)
-for _command in _COMMANDS:
-    app.command(_command)
-app.command(commands.import_session, name="import")
+_COMMANDS: Mapping[str, Callable[..., int]] = {
+    "serve": live_commands.serve,
+    "attach": live_commands.attach,
+    "send": live_commands.send,
+    "pause": live_commands.pause,
+    "resume": live_commands.resume,
+    "interrupt": live_commands.interrupt,
+    "answer": live_commands.answer,
+    "stop": live_commands.stop,
+    "ps": live_commands.ps,
+    "run": run,
+    "compact": commands.compact,
+    "demo": commands.demo,
+    "import": commands.import_session,
+    "export": commands.export,
+    "check": commands.check,
+    "doctor": commands.doctor,
+    "schema": commands.schema,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_command, name=_name)
 
 FLAG_LIKE = re.compile(r"--?[A-Za-z][\w-]*(=.*)?", re.DOTALL)
 """A single word that is more likely a mistyped flag than a prompt."""

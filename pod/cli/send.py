@@ -1,4 +1,4 @@
-"""``pod send``, ``pod answer``, ``pod stop``: one request each."""
+"""``pod send``, ``pause``, ``resume``, ``interrupt``, ``answer``, ``stop``."""
 
 import sys
 from functools import partial
@@ -36,6 +36,21 @@ def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
     return asked(partial(_send, target, text, how, wait))
 
 
+def run_pause(target: str | None) -> int:
+    """Stop a Pod's run so that it can be resumed; return when it stands."""
+    return asked(partial(_pause, target))
+
+
+def run_resume(target: str | None, *, wait: bool) -> int:
+    """Go on with what was paused or cut off; *wait* as with run_send."""
+    return asked(partial(_resume, target, wait))
+
+
+def run_interrupt(target: str | None) -> int:
+    """End what a Pod does, for good; return when it is over."""
+    return asked(partial(_interrupt, target))
+
+
 def run_answer(target: str, call: str, *, allow: bool, message: str) -> int:
     """Answer a question of the permissions."""
     return asked(partial(_answer, target, call, allow, message))
@@ -57,7 +72,11 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
         run = await _said(client, text, how)
         if not wait:
             return Exit.DONE
-        end = await _end(events, text, run)
+        return _told(await _end(events, text, run))
+
+
+def _told(end: RunEnd) -> int:
+    """Print what a run ended with; return its exit code."""
     if end.text:
         give(end.text.rstrip("\n") + "\n")
     if end.exit_code != Exit.DONE:
@@ -100,6 +119,30 @@ async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
             case _:
                 pass
     raise Disconnected("the Pod has ended before the run was over")
+
+
+async def _pause(target: str | None) -> int:
+    async with connect(find(target)) as client:
+        if await client.pause() == "idle":
+            say("pod: the run came to its end first")
+    return Exit.DONE
+
+
+async def _resume(target: str | None, wait: bool) -> int:
+    async with connect(find(target)) as client:
+        events = client.events(
+            from_seq=client.snapshot.state.seq + 1, types=("result",)
+        )
+        if wait:
+            await events.begin()
+        run = await client.resume()
+        return _told(await _end(events, "", run)) if wait else Exit.DONE
+
+
+async def _interrupt(target: str | None) -> int:
+    async with connect(find(target)) as client:
+        await client.interrupt()
+    return Exit.DONE
 
 
 async def _answer(target: str, call: str, allow: bool, message: str) -> int:

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from pod.entries import Mode
-from pod.events import Closing, Dropped
+from pod.events import Closing, Dropped, Standing
 from pod.protocol.answers import (
     DATA,
     Aborted,
@@ -124,11 +124,16 @@ class Client:
     async def follow_up(self, text: str) -> None:
         await self.request(FollowUp(text))
 
-    async def interrupt(self) -> None:
-        await self._ask(Interrupt(), Stands)
+    async def interrupt(self) -> Standing:
+        """End what is under way; return what the Pod does once it is over."""
+        return (await self._ask(Interrupt(), Stands)).state
 
-    async def pause(self) -> None:
-        await self._ask(Pause(), Stands)
+    async def pause(self) -> Standing:
+        """Stop the run so that it can be resumed; return what the Pod does then.
+
+        That is ``idle`` where the run came to its end first.
+        """
+        return (await self._ask(Pause(), Stands)).state
 
     async def resume(self) -> str:
         """Go on with what was paused; return the id of the run that does."""
