@@ -2,7 +2,7 @@
 
 A request is ``{"id", "method", "params"}``. *id* is whatever the client likes, a
 string or a whole number, and comes back in the response; *params* may be left
-out where nothing in it is needed.
+out, or be null, where nothing in it is needed.
 """
 
 from typing import Literal, get_args
@@ -184,7 +184,7 @@ class BadRequest(Exception):
 class _Envelope(Struct):
     method: str
     id: RequestId = None
-    params: Raw = Raw(b"{}")
+    params: Raw = Raw(b"null")
 
 
 class _Id(Struct):
@@ -193,6 +193,7 @@ class _Id(Struct):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _id = msgspec.json.Decoder(_Id)
+_NOTHING = Raw(b"{}")
 
 
 def method_of(params: type[Params] | Params) -> str:
@@ -222,8 +223,9 @@ def parse(line: bytes) -> Request:
             f"no method {envelope.method[:100]!r}; there are {known}",
             envelope.id,
         )
+    is_absent = bytes(envelope.params) == b"null"
     try:
-        params = decoder.decode(envelope.params)
+        params = decoder.decode(_NOTHING if is_absent else envelope.params)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRequest(
             "invalid_request", f"params of {envelope.method}: {error}", envelope.id

@@ -13,7 +13,7 @@ from pod.compaction.job import Skipped
 from pod.entries import InputEntry, ItemEntry, RunEnd, RunStart, ToolStart
 from pod.errors import AlreadyRunning, NotRunning, SetupError
 from pod.events import Event
-from tests.command import ROOT
+from tests.recorded import inherited
 from tools.python_function import FunctionError
 from worker.client import TextDelta
 from worker.events import Warning
@@ -299,7 +299,7 @@ def test_importing_pod_imports_nothing_of_it() -> None:
 
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
-        env={"PYTHONPATH": str(ROOT)},
+        env=inherited(),
         capture_output=True,
         text=True,
         check=True,

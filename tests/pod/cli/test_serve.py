@@ -276,12 +276,29 @@ def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
     assert "the system allows 107" in done.err
 
 
-def test_without_a_pod_a_client_says_so(place: Place) -> None:
-    done = place.pod("attach")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["attach", "nosuch"],
+        ["send", "nosuch", "text"],
+        ["answer", "nosuch", "call", "allow"],
+        ["stop", "nosuch"],
+    ],
+)
+def test_a_pod_that_is_not_there_is_exit_code_1_as_a_session_is(
+    place: Place, command: list[str]
+) -> None:
+    done = place.pod(*command)
+    session = place.pod("session", "show", "nosuch")
 
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("pod: no Pod ")
-    assert len(done.err.splitlines()) == 1
+    assert done == Done(1, "", "pod: no Pod 'nosuch' runs: none runs\n")
+    assert session.code == 1
+
+
+def test_without_a_pod_a_client_says_what_to_do(place: Place) -> None:
+    assert place.pod("attach") == Done(
+        1, "", "pod: no Pod runs: start one with pod serve\n"
+    )
 
 
 def test_a_socket_without_a_pod_is_said_to_be_none(place: Place) -> None:

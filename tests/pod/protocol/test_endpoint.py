@@ -13,7 +13,7 @@ import trio
 from pod.errors import SetupError
 from pod.protocol.endpoint import MOST_PATH, listening
 from pod.protocol.peer import is_allowed, peer_uid
-from tests.command import ROOT
+from tests.recorded import inherited
 
 
 def mode(path: Path) -> int:
@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
 def start(code: str, path: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code, str(path)],
-        env={"PYTHONPATH": str(ROOT)},
+        env=inherited(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
