@@ -24,7 +24,7 @@ from worker.body import CLOSE_SECONDS, Body
 from worker.client import Delta, Failure, ProviderError, Response
 from worker.encode import Encoded, encode_count, encode_request
 from worker.failures import classify, reread
-from worker.keys import secrets_of, without
+from worker.keys import NO_KEY, secrets_of, without
 from worker.stream import Fold
 from worker.transport_errors import failure_of
 
@@ -107,12 +107,17 @@ class AnthropicClient:
 
     @contextmanager
     def _nothing_shown(self) -> Iterator[None]:
-        """Keep the key out of failures: there are servers that repeat it."""
+        """Keep the key out of failures: there are servers that repeat it.
+
+        Where none was sent and one was wanted, the failure says so.
+        """
         try:
             yield
         except ProviderError as error:
             failure = error.failure
             message = without(failure.message, self._secrets)
+            if failure.status == 401 and self._api_key == NO_KEY:
+                message += "; no key is set: [model] api_key_env names its variable"
             if message == failure.message:
                 raise
             raise ProviderError(replace(failure, message=message)) from None
