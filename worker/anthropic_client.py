@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from worker.api import Request
 from worker.body import CLOSE_SECONDS, Body
+from worker.broken_off import telling_usage
 from worker.client import Delta, Failure, ProviderError, Response
 from worker.encode import Encoded, encode_count, encode_request
 from worker.failures import classify, reread
@@ -150,20 +151,20 @@ class AnthropicClient:
         stream = Body(response, self._idle)
         head = bytearray()
         try:
-            while not fold.is_done and (chunk := await stream.next()) is not None:
-                if len(head) < LARGEST_ERROR:
-                    head += chunk
-                for delta in fold.feed(chunk):
-                    on_delta(delta)
-            answer = fold.end()
+            with telling_usage(fold, on_delta):
+                while not fold.is_done and (chunk := await stream.next()) is not None:
+                    if len(head) < LARGEST_ERROR:
+                        head += chunk
+                    for delta in fold.feed(chunk):
+                        on_delta(delta)
+                answer = fold.end()
+                with trio.move_on_after(LAST_CHUNK_SECONDS), suppress(ProviderError):
+                    await stream.next()
+                return answer
         except ProviderError as error:
             failure = _with_partial(error.failure, fold)
             failure = reread(failure, bytes(head), response.headers)
             raise ProviderError(failure) from error
-        else:
-            with trio.move_on_after(LAST_CHUNK_SECONDS), suppress(ProviderError):
-                await stream.next()
-            return answer
         finally:
             await stream.leave()
 
