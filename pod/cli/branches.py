@@ -28,8 +28,9 @@ from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
+from pod.open_model import model_of, summary_models
 from pod.session import Session
-from pod.setup import assemble, model_of, refuse_errors, summary_models
+from pod.setup import assemble, refuse_errors
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line

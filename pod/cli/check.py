@@ -16,16 +16,11 @@ from pod.errors import SetupError
 from pod.exits import Exit
 from pod.hooks.open_hooks import open_hooks
 from pod.load_manifest import Loaded
+from pod.open_model import model_of, scripted_policy, unpriced
 from pod.open_tools import open_scope, open_tools
 from pod.render_manifest import render
 from pod.schema import manifest_schema
-from pod.setup import (
-    model_of,
-    scripted_policy,
-    spec_of,
-    system_prompt,
-    unpriced,
-)
+from pod.setup import spec_of, system_prompt
 from pod.store import Store
 from worker.api import ToolSpec
 from worker.counters import O200k

@@ -32,8 +32,9 @@ from pod.exits import Exit
 from pod.load_manifest import Loaded, load, resolved
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.open_model import model_of, unpriced
 from pod.path_text import path_text
-from pod.setup import model_of, system_prompt, unpriced
+from pod.setup import system_prompt
 from pod.store import Store
 from pod.toml_text import printable
 from tools.text import counted
