@@ -119,6 +119,18 @@ async def test_overflows_on_each_other_s_heels_are_thrash_too(make: Make) -> Non
     assert [c.reason for c in pod.compactions] == ["overflow"] * 2
 
 
+async def test_a_request_that_is_refused_again_gets_the_last_rung_before_it_is_thrash(
+    make: Make,
+) -> None:
+    pod = make(calls=8, wrap=lambda client: Overflowing(client, {4, 6, 7}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    made = [(c.reason, c.mode) for c in pod.compactions][:3]
+    assert made == [("overflow", "worker")] * 2 + [("overflow", "mechanical")]
+
+
 async def test_what_a_refusal_says_of_the_prompt_is_what_was_before(make: Make) -> None:
     failed: list[Request] = []
 
