@@ -12,6 +12,7 @@ from msgspec import Struct
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.cli.check import overhead_of, tools_of
+from pod.cli.flags import Workplace
 from pod.cli.folder import working_folder
 from pod.cli.streams import give
 from pod.doctor.finding import (
@@ -47,17 +48,10 @@ class Examination(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def run_doctor(
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    as_json: bool,
-    is_offline: bool,
-) -> int:
+def run_doctor(place: Workplace, *, as_json: bool, is_offline: bool) -> int:
     """Print what was found; return the exit code that a run would fail with, or 0."""
-    cwd = working_folder(cd)
-    findings = trio.run(examine, manifest, settings, cwd, is_offline)
+    cwd = working_folder(place.cd)
+    findings = trio.run(examine, place.manifest, place.settings, cwd, is_offline)
     code = exit_of(findings)
     if as_json:
         examined = Examination(code == Exit.DONE, code, tuple(findings))
