@@ -18,10 +18,10 @@ from pod.hooks.answers import BeforeCompactAnswer, HookCompaction
 from pod.hooks.hooks import Hook
 from pod.hooks.payloads import AnyPayload
 from pod.manifest import PruneTable
+from tests.pod.compaction.overflows import Overflowing
 from tests.pod.compaction.pods import MODEL, TABLE, Make, fetching
 from tests.pod.compaction.test_hooks_around import Told, kinds
 from tests.pod.compaction.test_native import NATIVE, compacting
-from tests.pod.compaction.test_watch import Overflowing
 from tests.pod.hooks.answering import hook
 from tests.worker.compact import policies
 from worker.api import Request
@@ -117,6 +117,28 @@ async def test_overflows_on_each_other_s_heels_are_thrash_too(make: Make) -> Non
 
     assert (end.reason, end.exit_code) == ("overflow", Exit.CONTEXT)
     assert [c.reason for c in pod.compactions] == ["overflow"] * 2
+
+
+async def test_a_request_that_is_refused_again_gets_the_last_rung_before_it_is_thrash(
+    make: Make,
+) -> None:
+    pod = make(calls=8, wrap=lambda client: Overflowing(client, {4, 6, 7}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    made = [(c.reason, c.mode) for c in pod.compactions][:3]
+    assert made == [("overflow", "worker")] * 2 + [("overflow", "mechanical")]
+
+
+async def test_after_an_answer_an_overflow_is_a_first_one_again(make: Make) -> None:
+    pod = make(calls=10, wrap=lambda client: Overflowing(client, {4, 8, 12}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 10 are fetched.")
+    made = [c.mode for c in pod.compactions if c.reason == "overflow"]
+    assert made == ["worker"] * 3
 
 
 async def test_what_a_refusal_says_of_the_prompt_is_what_was_before(make: Make) -> None:
