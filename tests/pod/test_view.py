@@ -337,6 +337,13 @@ def test_many_compactions_that_keep_much_are_read_in_linear_time(
     assert seconds_to_read(path(4_800, before=9_600)) < 80 * small
 
 
+def test_a_compaction_that_keeps_itself_is_passed_over() -> None:
+    path = path_of(user("a"), keeping("e2"))
+
+    assert context(path) == [UserText("a")]
+    assert [problem.entry for problem in problems_of_path(path)] == ["e2"]
+
+
 def test_of_two_calls_of_one_id_a_result_needs_the_one_before_it() -> None:
     """Local servers number the calls of each answer from one again."""
     path = path_of(
