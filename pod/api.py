@@ -342,12 +342,17 @@ class _Heard:
         """Tell everybody. What a listener raises ends its listening, no more."""
         for entry in tuple(self._listeners):
             listener, types = entry
-            if types and not isinstance(event, types):
+            if entry not in self._listeners or (types and not isinstance(event, types)):
                 continue
             try:
                 listener(event)
-            except Exception as error:  # noqa: BLE001  whatever the program's listener does
-                self._listeners.remove(entry)
+            # Whatever the program's listener does. It is sync, so that no Cancelled
+            # comes out of it, and what it raises is told, not hidden.
+            except Exception as error:  # noqa: BLE001
+                # It may have taken itself off, or have failed at a warning about
+                # another one just now.
+                if entry in self._listeners:
+                    self._listeners.remove(entry)
                 name = getattr(listener, "__qualname__", None) or repr(listener)
                 self.tell(
                     Warning(f"the listener {name} was taken off: {crash_text(error)}")

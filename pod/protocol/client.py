@@ -240,9 +240,13 @@ class EventStream:
 
     async def begin(self) -> Subscribed:
         """Subscribe now, rather than when the first event is asked for."""
-        self._wire = await _open(self._path)
-        await self._wire.snapshot()
-        subscribed = await self._wire.ask(self._wanted)
+        wire = self._wire = await _open(self._path)
+        try:
+            await wire.snapshot()
+            subscribed = await wire.ask(self._wanted)
+        except BaseException:
+            self.close()  # nothing would ever come on it
+            raise
         assert isinstance(subscribed, Subscribed)
         self.seq = subscribed.from_seq - 1
         return subscribed
@@ -306,9 +310,10 @@ class _Wire:
                 await self._send(encode_request(Request(id, params)))
             while id not in self._answers:
                 await self._read_on()
+            return _data(self._answers.pop(id), method_of(params))
         finally:
             self._waiting.discard(id)
-        return _data(self._answers.pop(id), method_of(params))
+            self._answers.pop(id, None)  # it came, and who asked was cancelled
 
     async def _send(self, line: bytes) -> None:
         try:

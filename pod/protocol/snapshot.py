@@ -193,7 +193,7 @@ class Following:
                 self._request = RunningRequest(
                     request.request, request.model, event.attempt + 1
                 )
-            case TextDelta():
+            case TextDelta() if event.text:
                 self._hear(event.text)
             case CompactProgress() if self._compaction is not None:
                 now = self._compaction
