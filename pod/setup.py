@@ -108,10 +108,8 @@ class Parts(Struct, frozen=True):
     ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
 
-        *tools* come behind the manifest's.
-
-        *approver* is asked about calls that somebody has to allow; without one
-        they are denied. Raises SetupError for a tool that cannot be had.
+        *tools* come behind the manifest's. *approver* is asked about calls that
+        somebody has to allow; without one they are denied. Raises SetupError for a tool that cannot be had.
         """
         with (
             open_scope(self.loaded, self.cwd, session.files) as scope,
@@ -386,7 +384,7 @@ def spec_of(tool: Tool) -> ToolSpec:
     """Return *tool* as a model is told of it."""
     return ToolSpec(
         name=tool.name,
-        description=tool.description,
+        description=clean(tool.description).text,
         input_schema=Raw(tool.parameters),
     )
 
@@ -406,14 +404,7 @@ def _setup(
         client=client,
         model=parts.model,
         system=session.state.system,
-        specs=tuple(
-            ToolSpec(
-                name=tool.name,
-                description=clean(tool.description).text,
-                input_schema=Raw(tool.parameters),
-            )
-            for tool in tools
-        ),
+        specs=tuple(map(spec_of, tools)),
         toolbox=Toolbox(
             tools={tool.name: tool for tool in tools},
             spill=SpillFolder(session.files),

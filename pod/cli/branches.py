@@ -212,6 +212,8 @@ def _give(stdout: int, session: Session, found: Navigation, asked: Asked) -> int
             f"pod: {count} summarised{more if found.entry.left_out else ''};"
             f" {'price unknown' if cost is None else f'${cost:.4f}'}"
         )
+    elif asked.summarize and not asked.quiet:
+        say("pod: nothing was left behind, so there is no summary")
     where = found.new_leaf or "the beginning"
     again = "; its text, to be changed and given again:" if found.text else ""
     if not asked.quiet:

@@ -42,6 +42,7 @@ from tests.pod.faults import SmallDisk
 from tests.pod.logs import HEADER
 from worker.events import Warning
 from worker.items import Item, SystemText
+from worker.limits import Spent
 from worker.usage import Usage
 
 USED = Usage(input=100, output=20)
@@ -64,11 +65,13 @@ class Fake:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
         ids = [entry.id for entry in entries]
         self.asked.append((ids, instructions, replace_instructions))
+        spent.charge(USED, Decimal("0.5"))
         await trio.lowlevel.checkpoint()
         self._meanwhile()
         if self._error is not None:
@@ -79,8 +82,6 @@ class Fake:
             summarised=len(ids),
             left_out=0,
             model="m",
-            usage=USED,
-            cost=Decimal("0.5"),
             seconds=1.5,
         )
 
@@ -96,9 +97,11 @@ class Sleeping(Fake):
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
+        spent.charge(USED, Decimal("0.5"))
         self.began.set()
         await trio.sleep_forever()
         raise AssertionError
@@ -442,6 +445,7 @@ async def test_aborted_the_leaf_is_where_it_was(case: Case) -> None:
     [failed] = case.of(NavigationFailed)
     assert isinstance(failed, NavigationFailed)
     assert (failed.target, failed.code) == (case.a2, "cancelled")
+    assert (failed.usage, failed.cost_usd) == (USED, 0.5)
 
 
 async def test_cancelled_from_outside_the_cancel_passes(case: Case) -> None:
@@ -458,12 +462,7 @@ async def test_cancelled_from_outside_the_cancel_passes(case: Case) -> None:
 
 
 async def test_a_failure_leaves_the_leaf_and_stands_in_the_log(case: Case) -> None:
-    error = NavigationMissed(
-        "the branch summary was cut off",
-        code="truncated",
-        usage=USED,
-        cost=Decimal("0.25"),
-    )
+    error = NavigationMissed("the branch summary was cut off", code="truncated")
 
     with pytest.raises(NavigationMissed, match="cut off"):
         await case.go(case.a2, summarize=True, summarizer=Fake(error=error))
@@ -471,7 +470,7 @@ async def test_a_failure_leaves_the_leaf_and_stands_in_the_log(case: Case) -> No
     assert case.session.leaf == case.a3
     [failed] = case.of(NavigationFailed)
     assert isinstance(failed, NavigationFailed)
-    assert (failed.code, failed.usage, failed.cost_usd) == ("truncated", USED, 0.25)
+    assert (failed.code, failed.usage, failed.cost_usd) == ("truncated", USED, 0.5)
     assert case.of(BranchSummary) == []
 
 
