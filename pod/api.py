@@ -218,11 +218,20 @@ class Pod:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigation:
-        """Put the session on another entry: see docs/tree.md."""
+        """Put the session on another entry: see docs/tree.md.
+
+        *summarize* None does as the manifest says. *instructions* go to the
+        summariser, behind its own or in their place.
+        """
         return await self._live.navigate(
-            target, summarize=summarize, instructions=instructions, label=label
+            target,
+            summarize=summarize,
+            instructions=instructions,
+            replace_instructions=replace_instructions,
+            label=label,
         )
 
     async def fork(self, entry: str | None = None) -> str:

@@ -155,11 +155,12 @@ class Client:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigated:
-        return await self._ask(
-            Navigate(target, summarize, instructions, label), Navigated
-        )
+        """Put the leaf on the entry *target* (None: before all); see ``Navigate``."""
+        way = Navigate(target, summarize, instructions, label, replace_instructions)
+        return await self._ask(way, Navigated)
 
     async def fork(self, entry: str | None = None) -> str:
         """Copy the path to *entry* into a new session; return its id."""

@@ -61,6 +61,7 @@ class Driven(Protocol):
         *,
         summarize: bool | None,
         instructions: str,
+        replace_instructions: bool,
         label: str,
     ) -> Moved: ...
 

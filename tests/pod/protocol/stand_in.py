@@ -124,9 +124,10 @@ class StandIn:
         *,
         summarize: bool | None,
         instructions: str,
+        replace_instructions: bool,
         label: str,
     ) -> Moved:
-        self._note(f"navigate {target}")
+        self._note(f"navigate {target}{' anew' * replace_instructions}")
         await trio.lowlevel.checkpoint()
         return Moved("old", target, "text")
 
