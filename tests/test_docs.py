@@ -6,13 +6,14 @@ from typing import get_args
 
 from msgspec.structs import fields
 
+from pod.cli.output import Partial
 from pod.ending import Stop
 from pod.entries import Known
 from pod.errors import DiskFull, LogFailed
 from pod.events import Init, PodLive, name_of
 from pod.exits import Exit
 from pod.recovery import Cause
-from worker.client import Delta, FailureKind
+from worker.client import FailureKind
 from worker.endings import Unfinished
 from worker.events import RequestStart, Retry, ToolProgress, Warning
 from worker.limits import LimitName
@@ -28,7 +29,7 @@ ENVELOPE = ("v", "seq", "id", "parent", "at", "session", "run")
 def test_the_page_on_events_names_every_event_and_its_fields() -> None:
     page = (DOCS / "events.md").read_text(encoding="utf-8")
     kinds = [*get_args(Known), Init, RequestStart, Retry, ToolProgress, Warning]
-    kinds += [*get_args(Delta), *get_args(PodLive)]
+    kinds += [*get_args(Partial), *get_args(PodLive)]
 
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
     told = {

@@ -40,7 +40,7 @@ from pod.protocol.perform import perform
 from tests.fakes import called, said
 from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
-from tests.pod.test_pod import Case
+from tests.pod.runs import Case
 from tests.worker.compact import policies
 from worker.api import Request, Thinking, ToolUse
 from worker.client import Client, Delta, Response

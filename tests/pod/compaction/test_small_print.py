@@ -18,10 +18,10 @@ from pod.hooks.answers import BeforeCompactAnswer, HookCompaction
 from pod.hooks.hooks import Hook
 from pod.hooks.payloads import AnyPayload
 from pod.manifest import PruneTable
+from tests.pod.compaction.overflows import Overflowing
 from tests.pod.compaction.pods import MODEL, TABLE, Make, fetching
 from tests.pod.compaction.test_hooks_around import Told, kinds
 from tests.pod.compaction.test_native import NATIVE, compacting
-from tests.pod.compaction.test_watch import Overflowing
 from tests.pod.hooks.answering import hook
 from tests.worker.compact import policies
 from worker.api import Request
