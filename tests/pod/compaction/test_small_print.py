@@ -119,6 +119,28 @@ async def test_overflows_on_each_other_s_heels_are_thrash_too(make: Make) -> Non
     assert [c.reason for c in pod.compactions] == ["overflow"] * 2
 
 
+async def test_a_request_that_is_refused_again_gets_the_last_rung_before_it_is_thrash(
+    make: Make,
+) -> None:
+    pod = make(calls=8, wrap=lambda client: Overflowing(client, {4, 6, 7}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    made = [(c.reason, c.mode) for c in pod.compactions][:3]
+    assert made == [("overflow", "worker")] * 2 + [("overflow", "mechanical")]
+
+
+async def test_after_an_answer_an_overflow_is_a_first_one_again(make: Make) -> None:
+    pod = make(calls=10, wrap=lambda client: Overflowing(client, {4, 8, 12}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 10 are fetched.")
+    made = [c.mode for c in pod.compactions if c.reason == "overflow"]
+    assert made == ["worker"] * 3
+
+
 async def test_what_a_refusal_says_of_the_prompt_is_what_was_before(make: Make) -> None:
     failed: list[Request] = []
 
