@@ -53,7 +53,8 @@ def _commands(parent: App, path: tuple[str, ...]) -> Iterator[tuple[str, App]]:
 
 
 def _arguments(command: App) -> list[Argument]:
-    return list(command.assemble_argument_collection())
+    found = command.assemble_argument_collection()
+    return [each for each in found if each.show]  # not what only holds others
 
 
 def _common(command: App) -> Iterator[tuple[str, str]]:

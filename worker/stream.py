@@ -21,6 +21,7 @@ from worker.blocks import (
     read_delta,
 )
 from worker.client import (
+    BrokenOff,
     Delta,
     Failure,
     FailureKind,
@@ -203,6 +204,11 @@ class Fold:
             partial=tuple(self._partial()),
             usage=self._bill.usage,
         )
+
+    def broken_off(self) -> BrokenOff | None:
+        """Return what is billed if nothing more is read; None where nothing was told."""
+        usage = self._bill.usage
+        return None if usage is None else BrokenOff(usage, self._request_id)
 
     def _error(self, kind: FailureKind, message: str) -> ProviderError:
         return ProviderError(self.failure(kind, message))

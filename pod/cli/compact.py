@@ -26,9 +26,10 @@ from pod.entries import AnyEntry, Mode
 from pod.exits import Exit
 from pod.load_manifest import Loaded, load
 from pod.log import read_log
+from pod.open_model import model_of
 from pod.pod import Pod, Stopped
 from pod.session import Session
-from pod.setup import assemble, init_event, model_of, open_pod
+from pod.setup import assemble, init_event, open_pod
 from pod.store import Store
 from tools.text import clean, counted, one_line
 from worker.client import OpenClient

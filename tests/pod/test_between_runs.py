@@ -1,7 +1,6 @@
 """What is done with a Pod that stays between two runs: leaf, model, forks."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -41,15 +40,15 @@ from pod.protocol.perform import perform
 from tests.fakes import called, said
 from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
-from tests.pod.test_pod import Case
+from tests.pod.runs import Case
 from tests.worker.compact import policies
 from worker.api import Request, Thinking, ToolUse
 from worker.client import Client, Delta, Response
 from worker.history import faults
 from worker.items import AssistantText, Reasoning
+from worker.limits import Spent
 from worker.policy import Script, call, say, think
 from worker.scripted import ScriptedClient
-from worker.usage import Usage
 
 SMALL = replace(MODEL, id="small", window=30_000)
 LARGE_TABLE = replace(TABLE, compact_threshold=40_000, turn_threshold=45_000)
@@ -299,6 +298,7 @@ class Summarising:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
@@ -310,8 +310,6 @@ class Summarising:
             model="m",
             summarised=len(entries),
             left_out=0,
-            usage=Usage(),
-            cost=Decimal(0),
             seconds=0.0,
         )
 
@@ -458,6 +456,7 @@ async def test_a_bug_in_what_was_asked_for_is_the_answer_and_the_pod_goes_on() -
             self,
             entries: Sequence[AnyEntry],
             *,
+            spent: Spent,
             instructions: str = "",
             replace_instructions: bool = False,
         ) -> Summarized:
