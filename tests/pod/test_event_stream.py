@@ -20,9 +20,9 @@ Step = Literal["durable", "large", "live", "read", "close"]
 STEPS: list[Step] = ["durable", "large", "live", "read", "close"]
 
 
-def end(**written: int) -> RunEnd:
+def end(seq: int = 0) -> RunEnd:
     return RunEnd(
-        outcome="finished", reason="done", exit_code=0, text="", run="r", **written
+        outcome="finished", reason="done", exit_code=0, text="", run="r", seq=seq
     )
 
 
@@ -96,7 +96,8 @@ async def test_without_a_log_all_that_is_durable_waits() -> None:
     stream.begin("r")
     notices = [Notice(message=str(n), seq=n) for n in range(1, 10)]
 
-    for event in (*notices, TextDelta("late"), end(seq=10)):
+    events: list[Event] = [*notices, TextDelta("late"), end(seq=10)]
+    for event in events:
         stream.put(event)
 
     assert [event async for event in stream] == [*notices, end(seq=10)]
@@ -108,8 +109,8 @@ async def test_a_run_that_is_over_before_it_is_named_is_known_to_be(
 ) -> None:
     with opened(tmp_path / "s.jsonl") as session:
         stream = EventStream(tmp_path / "s.jsonl", session.id, most=0)
-        for entry in session.append(Notice(message="one"), end()):
-            stream.put(entry)
+        stream.put(*session.append(Notice(message="one")))
+        stream.put(*session.append(end()))
 
         stream.begin("r")
 
