@@ -119,9 +119,9 @@ def test_a_pod_is_listed_listened_to_sent_to_and_stopped(place: Place) -> None:
             refused = place.pod("send", "test", "--steer", "left")
             sent = place.pod("send", "test", "do it", "--wait")
             stopped = place.pod("stop")
+            code = process.poll()
             shown = person.communicate()[0].decode().splitlines()
             lines = told(begins[1] + program.communicate()[0])
-        code = process.wait()
         after = place.pod("ps")
 
     (row,) = msgspec.json.decode(f"[{listed.out}]", type=list[dict[str, str | int]])
