@@ -132,7 +132,7 @@ async def test_what_a_run_left_above_the_early_limit_is_compacted_before_the_nex
     second = make(calls=5)
     end = await second.pod.run("Once more?")
 
-    assert end.outcome == "finished"
+    assert (end.outcome, end.text) == ("finished", "All 5 are fetched.")
     assert [c.reason for c in second.compactions] == ["post_run"]
 
 
