@@ -117,7 +117,7 @@ async def test_a_switch_to_a_smaller_model_compacts_before_its_first_request(
     second = make(model=small, main=Script([], then=say("Yes.")))
     end = await second.pod.run("Once more?")
 
-    assert end.outcome == "finished"
+    assert (end.outcome, end.text) == ("finished", "Yes.")
     assert [c.reason for c in second.compactions] == ["model_switch"]
     assert second.compactions[0].tokens_before > 22_500
 
@@ -132,7 +132,7 @@ async def test_what_a_run_left_above_the_early_limit_is_compacted_before_the_nex
     second = make(calls=5)
     end = await second.pod.run("Once more?")
 
-    assert (end.outcome, end.text) == ("finished", "All 5 are fetched.")
+    assert end.outcome == "finished"
     assert [c.reason for c in second.compactions] == ["post_run"]
 
 
