@@ -280,7 +280,7 @@ def test_a_check_loads_functions_and_keeps_what_they_print_off_its_result(
 ) -> None:
     (somewhere / "t.py").write_text("print('loaded')\ndef f() -> str: ...\n")
 
-    code = main([*PLAIN, "-c", 'tools.python=["t.py:f"]'])
+    code = main([*PLAIN, "-c", 'tools.python=["t.py:f"]', "-c", "sandbox.mode=auto"])
 
     out, err = capfd.readouterr()
     assert (code, err) == (Exit.DONE, "loaded\n")

@@ -277,7 +277,8 @@ async def test_the_next_request_tells_the_model_what_was_tried(
         seen.append(request)
         return say("I tried a cache." if "<conversation>" in str(request) else "ok")
 
-    settings = ("model.provider='scripted'", "model.id='echo'")
+    scripted = ("model.provider='scripted'", "model.id='echo'")
+    settings = (*scripted, f"sandbox.mode={some_mode()}")
     model = model_of(load(None, settings, folder).manifest)
 
     @asynccontextmanager

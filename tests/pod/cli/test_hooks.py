@@ -42,7 +42,7 @@ class World:
 
     async def run(self, hooks: str, *arguments: str) -> Done:
         model = '[model]\nprovider = "scripted"\nid = "echo:2"\n'
-        text = f"{model}{some_bash()}{hooks}"
+        text = f"{model}{hooks}\n{some_bash()}"
         (self.pods / "pod.toml").write_text(text, encoding="utf-8")
         return await self.pod("run", "go", "-m", "../pods/pod.toml", *arguments)
 
