@@ -1,6 +1,7 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -229,21 +230,25 @@ def test_ripgrep_is_not_taken_from_where_a_model_may_write(
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
 def test_the_environment_of_a_program_is_not_searched() -> None:
-    start = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY)
-    request = Grep(
-        start=start,
-        is_folder=True,
-        name="",
-        above=(),
-        pattern="=",
-        ignore_case=False,
-        glob="/environ",
-        context=0,
-        max_matches=9,
-        rg=None,
-    )
+    # With a byte order mark at its beginning it counts as text, whatever follows.
+    env = {"\ufeffNAME": "value"}
+    with subprocess.Popen(["sleep", "60"], env=env) as process:
+        start = os.open(f"/proc/{process.pid}", os.O_RDONLY | os.O_DIRECTORY)
+        request = Grep(
+            start=start,
+            is_folder=True,
+            name="",
+            above=(),
+            pattern="=",
+            ignore_case=False,
+            glob="/environ",
+            context=0,
+            max_matches=9,
+            rg=None,
+        )
 
-    frames = list(search(request))
+        frames = list(search(request))
 
-    os.close(start)
+        os.close(start)
+        process.kill()
     assert frames == [End(files=1)]
