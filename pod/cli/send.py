@@ -17,7 +17,7 @@ from pod.protocol.client import (
     RequestFailed,
     connect,
 )
-from pod.protocol.registry import find
+from pod.protocol.registry import NoSuchPod, find
 
 How = Literal["prompt", "steer", "follow_up"]
 _FLAGS = {
@@ -43,7 +43,10 @@ def run_pause(target: str | None) -> int:
 
 
 def run_resume(target: str | None, *, wait: bool) -> int:
-    """Go on with what was paused or cut off; *wait* as with run_send."""
+    """Go on with what was paused or cut off; *wait* as with run_send.
+
+    Where no Pod is meant, a session may be: that is said.
+    """
     return asked(partial(_resume, target, wait))
 
 
@@ -130,7 +133,14 @@ async def _pause(target: str | None) -> int:
 
 
 async def _resume(target: str | None, wait: bool) -> int:
-    async with connect(find(target)) as client:
+    try:
+        path = find(target)
+    except NoSuchPod as error:
+        of = target or "ID"
+        raise NoSuchPod(
+            f"{error}; a session that no Pod has goes on with pod run --resume {of}"
+        ) from None
+    async with connect(path) as client:
         events = client.events(
             from_seq=client.snapshot.state.seq + 1, types=("result",)
         )

@@ -301,6 +301,17 @@ def test_without_a_pod_a_client_says_what_to_do(place: Place) -> None:
     )
 
 
+def test_who_wants_to_resume_a_session_is_told_how(place: Place) -> None:
+    done = place.pod("resume", "20260101-000000-0000")
+
+    assert done == Done(
+        1,
+        "",
+        "pod: no Pod '20260101-000000-0000' runs: none runs; a session that no Pod has"
+        " goes on with pod run --resume 20260101-000000-0000\n",
+    )
+
+
 def test_a_socket_without_a_pod_is_said_to_be_none(place: Place) -> None:
     done = place.pod("send", f"{place.folder}/none.sock", "text")
 
