@@ -82,7 +82,7 @@ def answer_entries(
     begins: bool | None = None  # whether reasoning stands before the first call
     for record in records:
         for part in record.parts:
-            if False:
+            if isinstance(part, Thought) and begins is False:
                 tally.lose(LATE_REASONING)
                 continue
             if begins is None and isinstance(part, Thought | Called):
