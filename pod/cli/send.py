@@ -1,8 +1,13 @@
 """``pod send``, ``pause``, ``resume``, ``interrupt``, ``answer``, ``stop``."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Literal
+
+import trio
 
 from pod.cli.asking import asked
 from pod.cli.failing import usage
@@ -20,6 +25,9 @@ from pod.protocol.client import (
 from pod.protocol.registry import NoSuchPod, find
 
 How = Literal["prompt", "steer", "follow_up"]
+ENDING = 10.0
+"""Seconds that a Pod has from its last word to its end; its listeners get five of
+them. From within a container its number may be another process's."""
 _FLAGS = {
     "already_running": "--steer or --follow-up",
     "not_running": "without --steer",
@@ -164,11 +172,33 @@ async def _answer(target: str, call: str, allow: bool, message: str) -> int:
 
 async def _stop(target: str | None, now: bool) -> int:
     async with connect(find(target)) as client:
-        events = client.events(types=())
-        await events.begin()
-        await client.shutdown(now=now)
-        if not now and client.snapshot.state.state != "idle":
-            say("pod: it ends when its run is over; --now ends that, too")
-        async for _ in events:
-            pass
+        with _process(client.snapshot.pid) as process:
+            events = client.events(types=())
+            await events.begin()
+            await client.shutdown(now=now)
+            if not now and client.snapshot.state.state != "idle":
+                say("pod: it ends when its run is over; --now ends that, too")
+            async for _ in events:
+                pass
+            # Its session is free when the process has ended, not before.
+            if process is not None:
+                with trio.move_on_after(ENDING):
+                    await trio.lowlevel.wait_readable(process)
     return Exit.DONE
+
+
+@contextmanager
+def _process(pid: int) -> Iterator[int | None]:
+    """Give a descriptor that can be read once the process has ended.
+
+    None where the system has none, or no such process.
+    """
+    process: int | None = None
+    if sys.platform == "linux":
+        with suppress(OSError):
+            process = os.pidfd_open(pid)
+    try:
+        yield process
+    finally:
+        if process is not None:
+            os.close(process)

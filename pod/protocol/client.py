@@ -155,11 +155,12 @@ class Client:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigated:
-        return await self._ask(
-            Navigate(target, summarize, instructions, label), Navigated
-        )
+        """Put the leaf on the entry *target* (None: before all); see ``Navigate``."""
+        way = Navigate(target, summarize, instructions, label, replace_instructions)
+        return await self._ask(way, Navigated)
 
     async def fork(self, entry: str | None = None) -> str:
         """Copy the path to *entry* into a new session; return its id."""
@@ -240,9 +241,13 @@ class EventStream:
 
     async def begin(self) -> Subscribed:
         """Subscribe now, rather than when the first event is asked for."""
-        self._wire = await _open(self._path)
-        await self._wire.snapshot()
-        subscribed = await self._wire.ask(self._wanted)
+        wire = self._wire = await _open(self._path)
+        try:
+            await wire.snapshot()
+            subscribed = await wire.ask(self._wanted)
+        except BaseException:
+            self.close()  # nothing would ever come on it
+            raise
         assert isinstance(subscribed, Subscribed)
         self.seq = subscribed.from_seq - 1
         return subscribed
@@ -306,9 +311,10 @@ class _Wire:
                 await self._send(encode_request(Request(id, params)))
             while id not in self._answers:
                 await self._read_on()
+            return _data(self._answers.pop(id), method_of(params))
         finally:
             self._waiting.discard(id)
-        return _data(self._answers.pop(id), method_of(params))
+            self._answers.pop(id, None)  # it came, and who asked was cancelled
 
     async def _send(self, line: bytes) -> None:
         try:
