@@ -126,6 +126,7 @@ async def test_a_person_is_told_how_many_calls_were_not_allowed(work: Path) -> N
             "go",
             *("--permission-mode", "dontAsk"),
             *("-c", f"model.base_url={server.base_url}"),
+            *("-c", f"sandbox.mode={some_mode()}"),
             *kept,
             cwd=work,
             env={"ANTHROPIC_API_KEY": "loopback"},
