@@ -11,6 +11,7 @@ import trio
 
 from pod.cli.asking import asked
 from pod.cli.failing import usage
+from pod.cli.standard_input import read_input
 from pod.cli.streams import give, say
 from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
 from pod.exits import Exit
@@ -37,7 +38,7 @@ _FLAGS = {
 def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
     """Send *text*; with *wait* give the answer, and its run's exit code."""
     if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+        text = read_input(sys.stdin)
     if not text.strip():
         return usage("the text is empty")
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
