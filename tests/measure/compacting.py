@@ -17,9 +17,9 @@ from pod.session import Session
 from pod.setup import Parts, assemble, open_pod
 from tests.measure.planted import Step
 from worker.api import Request
-from worker.loop import Setup
 from worker.policy import Policy
 from worker.scripted import ScriptedClient
+from worker.turn import Setup
 from worker.wire import to_request
 
 

@@ -254,6 +254,7 @@ async def test_a_file_is_never_written_over_unless_asked(work: Path) -> None:
     assert (refused.code, kept, forced.code) == (2, "mine", 0)
     assert refused.err == "pod: out.md is there already: --force writes over it\n"
     assert (work / "out.md").read_text().startswith("# Session ")
+    assert (work / "out.md").stat().st_mode & 0o777 == 0o600
     assert names_in(work) == ["out.md", "pod.toml", "their.jsonl"]
 
 
