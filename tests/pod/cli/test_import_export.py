@@ -20,6 +20,7 @@ from tests.pod.importing.pi_makers import (
     text,
     user,
 )
+from tests.tools.sandbox.tiers import some_bash
 
 MANIFEST = """
 [model]
@@ -29,7 +30,7 @@ id = "echo:1"
 dir = "../sessions"
 [compaction]
 retained_tokens = 1
-"""
+""" + some_bash()
 KEY = "sk-ant-api03-" + "a1B2" * 10
 
 
