@@ -17,7 +17,8 @@ from tests.soak.kills import kill
 from tests.soak.lines import LineFindings, spoil_lines
 from tests.soak.minutes import added
 from tests.soak.promises import broken
-from tests.soak.races import PAIRS, race_all
+from tests.soak.racers import PAIRS
+from tests.soak.races import race_all
 from tests.soak.story import story
 from tests.soak.traced import Told, TracedDisk, Wrote
 
