@@ -61,8 +61,9 @@ class Racer(Struct):
     random: Random
     second: SecondProcess
     audience: Audience
-    over: threading.Event = field(default_factory=threading.Event)
-    """Until then hooks in threads hang."""
+    over: trio.Event = field(default_factory=trio.Event)
+    """Until then hooks hang."""
+    over_in_threads: threading.Event = field(default_factory=threading.Event)
     hung: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -128,11 +129,11 @@ class Racer(Struct):
             if left >= 0:
                 self.hung += 1
                 self.pod.is_lasting.set()
-                await trio.sleep_forever()
+                await self.over.wait()
 
         def hanging_in_thread(payload: AnyPayload) -> None:
             self.hung += 1
-            self.over.wait()
+            self.over_in_threads.wait()
 
         self.pod.hooks.add(
             event,
@@ -140,6 +141,14 @@ class Racer(Struct):
             timeout=self.random.uniform(0.001, MOST_PATIENCE),
             on_failure="block" if blocks else None,
         )
+
+    async def keep_hanging(self) -> None:
+        """Let hooks go once this is cancelled, be it by nobody's patience with them."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.over.set()
+            self.over_in_threads.set()
 
     async def stubborn(self) -> None:
         """The next tool call ignores SIGTERM."""

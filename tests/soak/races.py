@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from random import Random
+from traceback import format_exception
 
 import trio
 from msgspec import Struct, field
@@ -17,7 +18,7 @@ from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.opening import open_watch
 from pod.compaction.watch import ContextWatch
 from pod.entries import AnyEntry, DeliveredEntry, HandedBack, InputEntry
-from pod.errors import Refused
+from pod.errors import Refused, SessionError
 from pod.live import LivePod
 from pod.log import read_log
 from pod.manifest import Manifest, PruneTable
@@ -98,7 +99,10 @@ def race(
     disk = TracedDisk()
     before = {*children(os.getpid())}
     try:
-        problems = trio.run(_race, path, disk, pair, random, second, found)
+        try:
+            problems = trio.run(_race, path, disk, pair, random, second, found)
+        except Exception as error:  # noqa: BLE001  to be told with its seed
+            problems = ["raised: " + "".join(format_exception(error))]
         problems += left_running(before)
         problems += broken(path, disk.acknowledged)
         problems += [f"in the stream: {each}" for each in unended(disk.stream)]
@@ -159,9 +163,12 @@ async def _race(
             found.refused[error.code] += 1
         except Stopped:
             found.refused["stopped"] += 1
+        except SessionError as error:
+            racer.wrong.append(f"{name} failed: {error}")
 
     with trio.move_on_after(HUNG) as patience:
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(racer.keep_hanging)
             if "never_read" in pair:
                 await nursery.start(audience.serve, live, path)
             await nursery.start(live.serve)
@@ -182,7 +189,6 @@ async def _race(
             nursery.cancel_scope.cancel()
     if patience.cancelled_caught:
         racer.wrong.append(f"hung in state {live.state}")
-    racer.over.set()
     found.compactions += len(pod.compactions)
     found.commands += pod.commands_run
     found.hung += racer.hung
