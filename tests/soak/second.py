@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pod.entries import ItemEntry
-from pod.errors import SessionError, SessionLocked
+from pod.errors import SessionError
 from pod.log import read_log
 from pod.session import Session
 from pod.store import Store
@@ -48,7 +48,7 @@ def look(visit: Visit) -> Sight:
     log, refused = Path(visit.log), ""
     try:
         Session.open(log).close()
-    except SessionLocked as error:
+    except SessionError as error:
         refused = str(error)
     wrong: list[str] = []
     try:
@@ -101,7 +101,10 @@ def second_process(forks: Path) -> Iterator[SecondProcess]:
 
 def main() -> None:
     for line in sys.stdin.buffer:
-        sight = look(msgspec.json.decode(line, type=Visit))
+        try:
+            sight = look(msgspec.json.decode(line, type=Visit))
+        except Exception as error:  # noqa: BLE001  to be told with its seed
+            sight = Sight("", {}, [f"raised: {error!r}"])
         sys.stdout.buffer.write(msgspec.json.encode(sight) + b"\n")
         sys.stdout.buffer.flush()
 
