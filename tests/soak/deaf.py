@@ -18,7 +18,7 @@ from tests.pod.protocol.stand_in import greeting
 from tests.soak.story import StoryPod
 
 SUBSCRIBE = b'{"id":1,"method":"subscribe","params":{"from_seq":0,"partial":true}}\n'
-SMALL_MAILBOX = 60_000
+SMALL_MAILBOX = 20_000
 """Bytes. The product's would take a session a hundred times as long to fill."""
 
 
