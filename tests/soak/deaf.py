@@ -29,22 +29,17 @@ class Numbered(Struct):
 
 
 class Audience:
-    """Who listens to a Pod that races: one who hears all, the others read nothing.
-
-    It has to be made before anything happens to the Pod.
-    """
+    """Who listens to a Pod that races: one who hears all, the others read nothing."""
 
     def __init__(self, pod: StoryPod) -> None:
         self.dropped: list[str] = []
         """What a person was told of listeners that were dropped."""
         self._hub = hub_over(pod.session, pod.setup.model.id, warn=self.dropped.append)
-        pod.session.on_entry = to_all(pod.session.on_entry, self._hub.entry)
-        pod.heard.also = self._hub.live
+        self._pod = pod
         self._all = Listener("who hears all", Mailbox(most=1 << 40))
-        self._hub.join(self._all)
-        self._hub.hear(self._all, Wanted())
         self._deaf: list[tuple[Mailbox, int]] = []
         self._clients: list[sockets.socket] = []
+        self._is_there = False
         self._socket = pod.path.with_suffix(".sock")
 
     async def serve(
@@ -54,7 +49,13 @@ class Audience:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Let clients in until cancelled."""
+        """Let clients in until cancelled; before anything happens to the Pod."""
+        session = self._pod.session
+        session.on_entry = to_all(session.on_entry, self._hub.entry)
+        self._pod.heard.also = self._hub.live
+        self._hub.join(self._all)
+        self._hub.hear(self._all, Wanted())
+        self._is_there = True
         server = Server(
             live, self._hub, greet=greeting, log=log, say=self.dropped.append
         )
@@ -85,6 +86,8 @@ class Audience:
 
     def wrong(self, told: Sequence[Known]) -> list[str]:
         """Return what is wrong with what came to whom, after *told*."""
+        if not self._is_there:
+            return []
         self._hub.flush()
         lines: list[bytes] = []
         while piece := self._all.mailbox.take():

@@ -35,7 +35,7 @@ class RacingPod(StoryPod):
     """A Pod some of whose tool calls are commands, besides."""
 
     def __init__(self, path: Path, disk: TracedDisk, random: Random) -> None:
-        super().__init__(path, disk, random, 0.0, calls=(5, 6), size=(1_000, 1_200))
+        super().__init__(path, disk, random, 0.0, calls=(5, 5), size=(1_050, 1_200))
         self.commands: deque[Command] = deque()
         """What the next tool calls run."""
         self.commands_run = 0
