@@ -95,7 +95,9 @@ class HandedBack(
 class UsageEntry(Entry, frozen=True, tag="usage", omit_defaults=True, kw_only=True):
     """One answered request: what it used, cost and took.
 
-    *context_tokens* is what the context held afterwards (prompt and output),
+    Or one that gave no answer, as far as the provider told what it bills: then
+    *response* is "", and *stop_reason* ``failed:`` with the kind of the failure, or
+    ``cancelled``. *context_tokens* is what the context held afterwards (prompt and output),
     *estimate* what its prompt was estimated at; *cost_usd* is None where the
     price is unknown, never 0. *seconds* is the time from sending the request
     to the end of its answer, retries and their waits left out.

@@ -1,11 +1,12 @@
-"""What can be wrong with a session, in words for the person who asked for it."""
+"""What can be wrong with a session, or with what somebody asks of a Pod.
 
-from decimal import Decimal
+The messages are for the person, *reason* and *code* for programs.
+"""
+
 from typing import ClassVar
 
 from pod.entries import NavigationCode
 from pod.exits import Exit
-from worker.usage import Usage
 
 
 class SetupError(Exception):
@@ -77,25 +78,13 @@ class NavigationRefused(SessionError):
 
 
 class NavigationMissed(SessionError):
-    """A navigation came to nothing; the leaf is where it was. *code* says why.
-
-    *usage* and *cost* are those of the branch summary that failed.
-    """
+    """A navigation came to nothing; the leaf is where it was. *code* says why."""
 
     reason = "navigation_failed"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: NavigationCode,
-        usage: Usage = Usage(),  # noqa: B008  frozen
-        cost: Decimal | None = None,
-    ) -> None:
+    def __init__(self, message: str, *, code: NavigationCode) -> None:
         super().__init__(message)
         self.code: NavigationCode = code
-        self.usage = usage
-        self.cost = cost
 
 
 class Refused(Exception):

@@ -30,6 +30,8 @@ class Mend:
         self._renamed: dict[str, str] = {}
         """Of those the ones that are another: whoever refers to one means the new."""
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """The number that the last repetition of an id got."""
         self._lost: dict[str, str | None] = {}
         """What took the place of an entry that is not there, by its id."""
         self._old_seq = 0
@@ -81,7 +83,7 @@ class Mend:
     def _record(self, record: Record) -> Iterator[bytes]:
         entry = record.entry
         try:
-            rewrite(record.raw, {})
+            plain = rewrite(record.raw, {})
         except BadLine as error:
             self._note(
                 Damage(
@@ -104,9 +106,7 @@ class Mend:
             )
             return
         # Before it has a name of its own: who refers to its id means one before it.
-        renamed = {
-            old: new for old, new in self._renamed.items() if old.encode() in record.raw
-        }
+        meant = rewrite(record.raw, self._renamed) if self._renamed else plain
         self._seq += 1
         was: dict[str, object] = {"seq": entry.seq, "parent": entry.parent}
         now: dict[str, object] = {"seq": self._seq}
@@ -118,8 +118,8 @@ class Mend:
         was["id"] = entry.id
         now["id"] = id = self._name(record)
         self._stand(entry, id, target)
-        if now != was or renamed:
-            yield rewrite(record.raw, renamed, **now)
+        if now != was or meant != plain:
+            yield rewrite(meant, {}, **now)
         else:
             yield record.raw + b"\n"
 
@@ -155,10 +155,11 @@ class Mend:
     def _name(self, record: Record) -> str:
         """Return the entry's id: its own, unless another has it already."""
         id = record.entry.id
-        number = 2
+        number = self._numbers.get(id, 1)
         while id in self._taken:
-            id = f"{record.entry.id}-{number}"
             number += 1
+            id = f"{record.entry.id}-{number}"
+        self._numbers[record.entry.id] = number
         if id != record.entry.id:
             self.report.append(
                 f"Line {record.line}: id {record.entry.id} for the second time,"

@@ -7,7 +7,6 @@ changed: a cancel, a failure or a hook leaves the session where it was.
 
 from collections.abc import Callable
 from contextlib import suppress
-from decimal import Decimal
 
 import trio
 from msgspec import Struct
@@ -17,6 +16,7 @@ from pod.branch_summary.content import NO_CONTENT, has_content
 from pod.branch_summary.summary import Summarizer
 from pod.branch_summary.wish import Wish, problem_of, summary_of_hook, with_answer
 from pod.branches import Destination, LeftBehind, destination, left_behind
+from pod.compaction.entry import dollars
 from pod.entries import (
     BranchSummary,
     InputEntry,
@@ -33,6 +33,7 @@ from pod.session import Session
 from worker.cancelled import is_cancel
 from worker.crash import crash_text
 from worker.events import Warning
+from worker.limits import Spent
 
 
 class Navigation(Struct, frozen=True):
@@ -74,12 +75,11 @@ async def navigate(
     input may be accepted, and waits where the session goes.
 
     The order: during a run or a compaction it is refused; where the leaf is the
-    target already nothing happens, but for the
-    *label*; then the target is looked for, the entries collected, the hooks
-    asked, the branch summarised, and the leaf, the summary and the label written
-    as one and durably. What of the new path cannot be shown as the log says is told
-    as warnings. Cancelling *abort* until then gives a cancelled
-    navigation; a cancel from outside passes.
+    target already nothing happens, but for the *label*; then the target is looked
+    for, the entries collected, the hooks asked, the branch summarised, and the
+    leaf, the summary and the label written as one and durably. What of the new
+    path cannot be shown as the log says is told as warnings. Cancelling *abort*
+    until then gives a cancelled navigation; a cancel from outside passes.
 
     Raises EntryNotFound, NavigationRefused (a run or a compaction is under way,
     there is nothing to summarise, or no model to do it), NavigationMissed (no
@@ -119,6 +119,8 @@ class _Navigation:
         self._tell = tell
         self._abort = abort
         self._old = session.leaf
+        self._spent = Spent()
+        """What the branch summary used, whatever comes of it."""
 
     async def run(self) -> Navigation:
         if self._session.run is not None:
@@ -204,6 +206,7 @@ class _Navigation:
         try:
             made = await summarizer.summarize(
                 behind.entries,
+                spent=self._spent,
                 instructions=self._wish.instructions,
                 replace_instructions=self._wish.replace_instructions,
             )
@@ -218,8 +221,8 @@ class _Navigation:
             summarised=made.summarised,
             left_out=made.left_out,
             model=made.model,
-            usage=made.usage,
-            cost_usd=_dollars(made.cost),
+            usage=self._spent.usage,
+            cost_usd=dollars(self._spent.cost),
             seconds=made.seconds,
         )
 
@@ -230,8 +233,8 @@ class _Navigation:
                     target=self._target,
                     code=missed.code,
                     message=str(missed),
-                    usage=missed.usage,
-                    cost_usd=_dollars(missed.cost),
+                    usage=self._spent.usage,
+                    cost_usd=dollars(self._spent.cost),
                     seconds=round(seconds, 3),
                 )
             )
@@ -245,7 +248,7 @@ class _Navigation:
         try:
             self._refuse_moved()
         except NavigationMissed as error:
-            await self._failed(_charged(error, entry), 0.0)
+            await self._failed(error, 0.0)
             raise
         left = session.leaf
         behind: list[Known] = []
@@ -298,18 +301,6 @@ def _missed(error: BaseException) -> NavigationMissed:
     if isinstance(error, NavigationRefused):
         return NavigationMissed(str(error), code="empty")
     return NavigationMissed(crash_text(error), code="crashed")
-
-
-def _charged(missed: NavigationMissed, entry: BranchSummary | None) -> NavigationMissed:
-    """Return *missed* with what the summary used that came to nothing."""
-    if entry is None:
-        return missed
-    cost = None if entry.cost_usd is None else Decimal(str(entry.cost_usd))
-    return NavigationMissed(str(missed), code=missed.code, usage=entry.usage, cost=cost)
-
-
-def _dollars(cost: Decimal | None) -> float | None:
-    return None if cost is None else float(cost)
 
 
 def _nobody(event: NavigateStart | Warning) -> None:

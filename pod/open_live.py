@@ -13,19 +13,10 @@ from pod.branch_summary.summarizer import BranchSummarizer
 from pod.compaction.compactor import Tell
 from pod.errors import SetupError
 from pod.live import LivePod
+from pod.open_model import model_of, scripted_policy, summary_models, unpriced
 from pod.pod import Pod, Switched
 from pod.session import Session
-from pod.setup import (
-    Opened,
-    Parts,
-    model_of,
-    open_pod,
-    refuse_limits,
-    scripted_policy,
-    summary_models,
-    unpriced,
-    watch_over,
-)
+from pod.setup import Opened, Parts, open_pod, refuse_limits, watch_over
 from worker.client import Client
 from worker.loop import Setup
 from worker.model import Model

@@ -48,9 +48,10 @@ _IN_ADDRESS = re.compile(
 """The password of scheme://user:password@host."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN ([A-Z ]{0,40}PRIVATE KEY)-----"
-    r"(?:[A-Za-z0-9+/=\s\\:,]++|-(?!----))*+-----END \1-----"
+    r"(?:[A-Za-z0-9+/=\s\\:,]++|-(?!----))*-----END \1-----"
 )
-"""What is within never begins another, so that each text is looked at once."""
+"""What is within never begins another, and can be read in one way alone, so that
+each text is looked at once."""
 SHORTEST = 8
 """Characters of a value that is looked for: a shorter one is in every text."""
 

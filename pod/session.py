@@ -242,10 +242,11 @@ class Session:
         """Write entries, all or none; return them with seq, id, parent and at.
 
         Each hangs from the one before, the first from the leaf. An entry that
-        brings an id (new_id) keeps it. An entry without a run gets the one that goes on, a RunStart begins one (named by its own
-        id if it brings none), a RunEnd ends it. On DiskFull, LogFailed or
-        ValueError nothing has changed; a Leaf may also read the log. Raises KeyError for a Leaf or Label
-        whose target is not there.
+        brings an id (new_id) keeps it. One without a run gets the one that goes
+        on; a RunStart begins one (named by its own id if it brings none), a RunEnd
+        ends it. On DiskFull, LogFailed or ValueError nothing has changed; a Leaf
+        may also read the log. Raises KeyError for a Leaf or Label whose target is
+        not there.
         """
         stamped = self._stamp(entries)
         self._log.append(stamped)
@@ -302,7 +303,7 @@ class Session:
         leaf, run, seq = self.leaf, self.run, self._seq
         at = self._clock()
         found: dict[str, Known] = {}
-        given = {entry.id for entry in entries if entry.id}
+        taken = {entry.id for entry in entries if entry.id}
         for entry in entries:
             if (
                 isinstance(entry, Leaf | Label)
@@ -315,7 +316,8 @@ class Session:
                 known = self.leaf if entry.target in found else entry.target
                 self.tree.hold(self.tree.path(known))
             seq += 1
-            id = entry.id or self._free_id({*found, *given})
+            id = entry.id or self._free_id(taken)
+            taken.add(id)
             if isinstance(entry, RunStart):
                 run = entry.run or id
             found[id] = replace(

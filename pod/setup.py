@@ -1,14 +1,9 @@
 """From a manifest to what a run works with: model, tools, client, system prompt."""
 
-import os
 import platform
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-)
-from decimal import Decimal
+from contextlib import asynccontextmanager
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -25,7 +20,6 @@ from pod.compaction.watch import ContextWatch
 from pod.entries import Known
 from pod.errors import SetupError
 from pod.events import PROTOCOL, Init, ToolInfo
-from pod.exits import Exit
 from pod.hooks.hook import Hook
 from pod.hooks.hooks import Hooks
 from pod.hooks.open_hooks import open_hooks
@@ -33,6 +27,7 @@ from pod.load_manifest import Loaded, system_text
 from pod.maintenance import Maintenance
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.open_model import client_of, model_of, price_of, summary_models, unpriced
 from pod.open_tools import open_scope, open_tools
 from pod.path_text import path_text
 from pod.permissions.permit import Approver, Permissions, for_compact_worker
@@ -53,16 +48,12 @@ from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
-from worker.keys import find_key, missing_key
-from worker.known_models import resolve, suited
 from worker.limits import Limits
 from worker.loop import Setup
 from worker.model import Model
 from worker.permit import Permit, allow_all
-from worker.policy import Echo, Policy
 from worker.retry import RetryPolicy
 from worker.tokens import count_tool, factor_for, tool_bytes
-from worker.usage import Usage
 from worker.wire import Cache
 
 
@@ -108,10 +99,8 @@ class Parts(Struct, frozen=True):
     ) -> AsyncIterator["Opened"]:
         """Open the client and the tools for runs on *session*.
 
-        *tools* come behind the manifest's.
-
-        *approver* is asked about calls that somebody has to allow; without one
-        they are denied. Raises SetupError for a tool that cannot be had.
+        *tools* come behind the manifest's. *approver* is asked about calls that
+        somebody has to allow; without one they are denied. Raises SetupError for a tool that cannot be had.
         """
         with (
             open_scope(self.loaded, self.cwd, session.files) as scope,
@@ -216,14 +205,6 @@ def watch_over(
     )
 
 
-def summary_models(manifest: Manifest, like: Model) -> list[Model]:
-    """Return the models that summaries are asked of in one call, in order.
-
-    *like* is the Pod's own; none where the manifest names none.
-    """
-    return [suited(model_of(manifest, id), like) for id in manifest.compaction.models]
-
-
 def refuse_limits(parts: Parts, setup: Setup) -> None:
     """Raise SetupError where compactions could not work with the manifest's figures.
 
@@ -272,26 +253,8 @@ def assemble(
         model=model,
         store=store,
         system=system,
-        open_client=open_client or _client_of(manifest),
+        open_client=open_client or client_of(manifest),
         sandbox=find_sandbox(loaded, cwd) if commands else None,
-    )
-
-
-def model_of(manifest: Manifest, id: str | None = None) -> Model:
-    """Return the manifest's model, or the one called *id*, with what is known of it.
-
-    What the manifest says of a window is said of its own model alone.
-    """
-    table = manifest.model
-    return resolve(
-        table.provider,
-        id or table.id,
-        context_window=table.context_window if id is None else None,
-        max_tokens=table.max_tokens,
-        thinking=table.thinking,
-        effort=table.effort,
-        temperature=table.temperature,
-        betas=table.betas,
     )
 
 
@@ -324,69 +287,11 @@ def surroundings(cwd: Path) -> str:
     return f"Working folder: {path_text(cwd)}\nSystem: {platform.system()}"
 
 
-def unpriced(manifest: Manifest) -> tuple[str, ...]:
-    """Return the models by which a budget in dollars could not be held.
-
-    Those of compactions count: a cost that is not known uses up the whole budget.
-    Looks prices up only where there is a budget: that takes 0.2 s.
-    """
-    if manifest.limits.max_budget_usd is None or manifest.model.provider == "scripted":
-        return ()
-    from worker.prices import is_priced
-
-    table = manifest.compaction
-    ids = (manifest.model.id, table.worker_model, *table.models)
-    asked = dict.fromkeys(id for id in ids if id is not None)
-    return tuple(id for id in asked if not is_priced(id))
-
-
-def _client_of(manifest: Manifest) -> OpenClient:
-    table = manifest.model
-    if table.provider == "scripted":
-        from worker.scripted import ScriptedClient
-
-        policy = scripted_policy(table.id)
-        model = model_of(manifest)
-        return lambda: ScriptedClient(policy, model)
-    name = table.api_key_env
-    if failure := missing_key(os.environ, table.base_url, name=name):
-        raise SetupError(failure.message, Exit.AUTH)
-
-    def open_client() -> AbstractAsyncContextManager[Client]:
-        from worker.anthropic_client import AnthropicClient
-
-        return AnthropicClient(
-            api_key=find_key(os.environ, table.base_url, name=name),
-            base_url=table.base_url,
-            idle_timeout=manifest.retry.idle_timeout,
-        )
-
-    return open_client
-
-
-def scripted_policy(name: str) -> Policy:
-    """Return the policy that ``provider = "scripted"`` names by ``model.id``.
-
-    Raises SetupError for a name that is none.
-    """
-    kind, _, times = name.partition(":")
-    if kind == "echo" and (times.isdecimal() or not times):
-        return Echo("bash", times=int(times or 3), arguments='{"command": "true"}')
-    if name == "survey":
-        from pod.survey import survey
-
-        return survey()
-    raise SetupError(
-        f'[model] id = "{name}": with provider = "scripted" it names a policy,'
-        ' "echo" or "survey" ("echo:20" calls bash twenty times)'
-    )
-
-
 def spec_of(tool: Tool) -> ToolSpec:
     """Return *tool* as a model is told of it."""
     return ToolSpec(
         name=tool.name,
-        description=tool.description,
+        description=clean(tool.description).text,
         input_schema=Raw(tool.parameters),
     )
 
@@ -406,14 +311,7 @@ def _setup(
         client=client,
         model=parts.model,
         system=session.state.system,
-        specs=tuple(
-            ToolSpec(
-                name=tool.name,
-                description=clean(tool.description).text,
-                input_schema=Raw(tool.parameters),
-            )
-            for tool in tools
-        ),
+        specs=tuple(map(spec_of, tools)),
         toolbox=Toolbox(
             tools={tool.name: tool for tool in tools},
             spill=SpillFolder(session.files),
@@ -437,22 +335,10 @@ def _setup(
             max_budget_usd=manifest.limits.max_budget_usd,
         ),
         counter=counter,
-        price=_price_of(manifest),
+        price=price_of(manifest),
         new_id=lambda: secrets.token_hex(6),
         jitter=Random().random,
     )
-
-
-def _price_of(manifest: Manifest) -> Callable[[str, Usage], Decimal | None]:
-    if manifest.model.provider == "scripted":
-        return lambda model, usage: Decimal(0)
-
-    def price(model: str, usage: Usage) -> Decimal | None:
-        from worker.prices import price_of
-
-        return price_of(model, usage)
-
-    return price
 
 
 def init_event(parts: Parts, session: Session, setup: Setup) -> Init:

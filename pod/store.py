@@ -43,11 +43,11 @@ class Listed(Struct, frozen=True):
     """What a listing tells of a session, from its first and last entries alone.
 
     *entries* is the seq of the last one, *outcome* that of the last run, "" while
-    one goes on (or was cut off), "imported" where none began since an import, "forked"
-    where none began in a copy that ends in the middle of one. *prompt* is the first line of the first prompt.
-    *damaged* is set where one of the entries read is damaged; damage between
-    the two ends is not seen. *broken* says why nothing else is known. *modified* is in seconds since 1970,
-    *size* in bytes.
+    one goes on (or was cut off), "imported" where none began since an import,
+    "forked" where none began in a copy that ends in the middle of one. *prompt* is
+    the first line of the first prompt. *damaged* is set where one of the entries
+    read is damaged; damage between the two ends is not seen. *broken* says why
+    nothing else is known. *modified* is in seconds since 1970, *size* in bytes.
     """
 
     id: str
@@ -99,9 +99,8 @@ class Store:
     def find(self, wanted: str) -> Path:
         """Return the log of the session with this id, or the only one it is part of.
 
-        What an id begins with goes before what is in the middle of one.
-
-        A path to a log is taken too. Raises SessionNotFound (with near ids),
+        What an id begins with goes before what is in the middle of one. A path to
+        a log is taken too. Raises SessionNotFound (with near ids),
         AmbiguousSession (with those it could be).
         """
         if os.sep in wanted or wanted.endswith(".jsonl"):

@@ -83,21 +83,38 @@ class View:
     and only those from the newest compaction's first kept one on are held. Of
     several compactions the newest counts. It can keep only what was shown before
     it: one that names another entry is passed over, and is a problem.
+
+    An entry is let go of once and never looked at again: a path of any number of
+    compactions is read in a time proportional to its length.
     """
 
     def __init__(self, path: Iterable[AnyEntry] = ()) -> None:
-        self.items: list[Item] = []
-        """What the model sees. Appended to; anything else makes it a new list."""
-        self._problems: dict[str, Problem] = {}
         self.compaction: Compaction | None = None
         """The newest one that counts."""
         self.entries: list[AnyEntry] = []
         """The path from its first kept entry on; the whole path without one."""
+        self._items: list[Item] | None = []
+        """None: they changed, and nobody asked for them yet."""
+        self._problems: dict[str, Problem] = {}
         self._leading: list[SystemText] = []
         self._shown: dict[str, Item] = {}
-        self._calls: set[str] = set()
+        self._gone = 0
+        """Entries of the path before *entries*."""
+        self._places: dict[str, int] = {}
+        """Where on the path each of *entries* is, by its id."""
+        self._calls: dict[str, str] = {}
+        """The newest call of each call id: its entry."""
+        self._results: dict[str | None, list[str]] = {None: []}
+        """The results of each call, by its entry; under None those without one."""
         for entry in path:
             self.add(entry)
+
+    @property
+    def items(self) -> list[Item]:
+        """What the model sees. Appended to; anything else makes it a new list."""
+        if self._items is None:
+            self._items = [*self._leading, *self._shown.values()]
+        return self._items
 
     @property
     def problems(self) -> list[Problem]:
@@ -110,6 +127,7 @@ class View:
 
     def add(self, entry: AnyEntry) -> None:
         """Take the next entry of the path."""
+        self._places.setdefault(entry.id, self._gone + len(self.entries))
         self.entries.append(entry)
         match entry:
             case ItemEntry(item=item):
@@ -157,22 +175,25 @@ class View:
 
     def _show(self, id: str, item: Item) -> None:
         if isinstance(item, ToolCall):
-            self._calls.add(item.call_id)
-        elif (
-            isinstance(item, ToolResult)
-            and self.compaction is not None
-            and item.call_id not in self._calls
-        ):
-            # Its call was summarised away; every API would refuse it alone.
-            what = f"a result for {item.call_id}, whose call is not shown any more"
-            self._problems[id] = Problem(id, f"{what}: it is left out")
-            return
+            self._calls[item.call_id] = id
+        elif isinstance(item, ToolResult):
+            called = self._calls.get(item.call_id)
+            if called is None and self.compaction is not None:
+                self._leave_out(id, item)
+                return
+            self._results.setdefault(called, []).append(id)
         self._shown[id] = item
-        self.items.append(item)
+        if self._items is not None:
+            self._items.append(item)
+
+    def _leave_out(self, id: str, result: ToolResult) -> None:
+        """Its call was summarised away; every API would refuse it alone."""
+        what = f"a result for {result.call_id}, whose call is not shown any more"
+        self._problems[id] = Problem(id, f"{what}: it is left out")
 
     def _compact(self, compaction: Compaction) -> None:
-        kept = self._kept(compaction.first_kept)
-        if kept is None:
+        first = self._place_of_first_kept(compaction)
+        if first is None:
             where = f"the compaction {compaction.id} keeps {compaction.first_kept}"
             why = "which is not in what it compacted"
             message = f"{where}, {why}: it is passed over, and nothing is left out"
@@ -180,36 +201,42 @@ class View:
             return
         self.compaction = compaction
         self._leading = leading_items(compaction)
-        self.entries = []
-        self._shown = {}
-        self._calls = set()
-        self.items = [*self._leading]
-        for entry in kept:
-            if isinstance(entry, Compaction):
-                self.entries.append(entry)
-                if entry.id not in self._problems:
-                    self._drop(entry.dropped_reasoning)
-            else:
-                self.add(entry)
-        self.entries.append(compaction)
-        self._drop(compaction.dropped_reasoning)
-
-    def _kept(self, first: str | None) -> list[AnyEntry] | None:
-        """Return the entries from *first* to before the last one, None without it."""
-        before = self.entries[:-1]
-        if first is None:
-            return []
-        found = (at for at, entry in enumerate(before) if entry.id == first)
-        at = next(found, None)
-        return None if at is None else before[at:]
-
-    def _drop(self, reasoning: Sequence[str]) -> None:
-        if not reasoning:
-            return
-        for id in reasoning:
+        self._let_go(first)
+        for id in compaction.dropped_reasoning:
             if isinstance(self._shown.get(id), Reasoning):
                 del self._shown[id]
-        self._change({})
+        self._items = None
+
+    def _place_of_first_kept(self, compaction: Compaction) -> int | None:
+        """Return the path index of the first entry it keeps, None where there is none.
+
+        One that keeps nothing begins with itself.
+        """
+        own = self._gone + len(self.entries) - 1
+        if compaction.first_kept is None:
+            return own
+        place = self._places.get(compaction.first_kept)
+        return None if place == own else place
+
+    def _let_go(self, first: int) -> None:
+        """Let go of what is before this path index, and of results that need it."""
+        dropped = self.entries[: first - self._gone]
+        del self.entries[: first - self._gone]
+        self._gone = first
+        without_call = self._results[None]
+        self._results[None] = []
+        for entry in dropped:
+            self._places.pop(entry.id, None)
+            item = self._shown.pop(entry.id, None)
+            if isinstance(item, ToolCall):
+                without_call += self._results.pop(entry.id, ())
+                if self._calls.get(item.call_id) == entry.id:
+                    del self._calls[item.call_id]
+        kept = [id for id in without_call if id in self._shown]
+        for id in sorted(kept, key=self._places.__getitem__):
+            result = self._shown.pop(id)
+            if isinstance(result, ToolResult):
+                self._leave_out(id, result)
 
     def _pruned(self, prune: Prune) -> dict[str, Item]:
         return {
@@ -220,7 +247,7 @@ class View:
 
     def _change(self, changed: dict[str, Item]) -> None:
         self._shown.update(changed)
-        self.items = [*self._leading, *self._shown.values()]
+        self._items = None
 
 
 def pruned(item: Item, tokens: int) -> Item:

@@ -9,6 +9,7 @@ from pathlib import Path
 import trio
 from msgspec import Struct
 
+from tests.recorded import inherited
 from tests.secret import KEY, VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +30,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "XDG_STATE_HOME": str(home / "state"),
-        "PYTHONPATH": str(ROOT),
+        **inherited(),
         "LANG": "C.UTF-8",
         VARIABLE: KEY,
         **more,

@@ -1,13 +1,18 @@
 """What holds for all tests."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pod import events
 from tests.events_check import Checker
+from tests.recorded import Recorded, recording, refuse_what_is_not_recorded
+from tests.recorder.sitecustomize import Recorder
 from tests.secret import KEY, VARIABLE, leaks
 
 # The machine may be busy with something else: slowness is not what is tested.
@@ -22,14 +27,35 @@ settings.load_profile("pod")
 
 _checker = Checker()
 events.checks.append(_checker)
+_folder = Path(tempfile.mkdtemp(prefix="pod-test-events-"))
+_recorded = Recorded(_folder)
+os.environ.update(recording(_folder))
+os.register_at_fork(
+    # What the checker finds in a fork of ours would be gone with it.
+    after_in_child=lambda: events.checks.__setitem__(0, Recorder(str(_folder)))
+)
+refuse_what_is_not_recorded()
 
 
 @pytest.fixture(autouse=True)
 def _events_fit_the_published_schema() -> Iterator[None]:
-    """Fail a test that made an event line which `pod schema events` does not allow."""
+    """Fail a test that made an event line which `pod schema events` does not allow.
+
+    In this process or in one that it started: those write theirs down.
+    """
     yield
+    _recorded.take(_checker)
     wrong, _checker.wrong = _checker.wrong, []
     assert wrong == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _last_events_fit_it_too() -> Iterator[None]:
+    """Look at what processes told that outlived the test by which they were started."""
+    yield
+    _recorded.take(_checker)
+    assert _checker.wrong == []
+    shutil.rmtree(_folder)
 
 
 os.environ[VARIABLE] = KEY

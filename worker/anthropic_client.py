@@ -21,10 +21,11 @@ from msgspec.structs import replace
 
 from worker.api import Request
 from worker.body import CLOSE_SECONDS, Body
+from worker.broken_off import telling_usage
 from worker.client import Delta, Failure, ProviderError, Response
 from worker.encode import Encoded, encode_count, encode_request
 from worker.failures import classify, reread
-from worker.keys import secrets_of, without
+from worker.keys import NO_KEY, secrets_of, without
 from worker.stream import Fold
 from worker.transport_errors import failure_of
 
@@ -107,12 +108,17 @@ class AnthropicClient:
 
     @contextmanager
     def _nothing_shown(self) -> Iterator[None]:
-        """Keep the key out of failures: there are servers that repeat it."""
+        """Keep the key out of failures: there are servers that repeat it.
+
+        Where none was sent and one was wanted, the failure says so.
+        """
         try:
             yield
         except ProviderError as error:
             failure = error.failure
             message = without(failure.message, self._secrets)
+            if failure.status == 401 and self._api_key == NO_KEY:
+                message += "; no key is set: [model] api_key_env names its variable"
             if message == failure.message:
                 raise
             raise ProviderError(replace(failure, message=message)) from None
@@ -145,20 +151,20 @@ class AnthropicClient:
         stream = Body(response, self._idle)
         head = bytearray()
         try:
-            while not fold.is_done and (chunk := await stream.next()) is not None:
-                if len(head) < LARGEST_ERROR:
-                    head += chunk
-                for delta in fold.feed(chunk):
-                    on_delta(delta)
-            answer = fold.end()
+            with telling_usage(fold, on_delta):
+                while not fold.is_done and (chunk := await stream.next()) is not None:
+                    if len(head) < LARGEST_ERROR:
+                        head += chunk
+                    for delta in fold.feed(chunk):
+                        on_delta(delta)
+                answer = fold.end()
+                with trio.move_on_after(LAST_CHUNK_SECONDS), suppress(ProviderError):
+                    await stream.next()
+                return answer
         except ProviderError as error:
             failure = _with_partial(error.failure, fold)
             failure = reread(failure, bytes(head), response.headers)
             raise ProviderError(failure) from error
-        else:
-            with trio.move_on_after(LAST_CHUNK_SECONDS), suppress(ProviderError):
-                await stream.next()
-            return answer
         finally:
             await stream.leave()
 

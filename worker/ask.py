@@ -8,9 +8,10 @@ import trio
 from msgspec import Struct
 
 from worker.api import Request
-from worker.client import Client, Failure, ProviderError, Response
+from worker.client import BrokenOff, Client, Delta, ProviderError, Response
 from worker.events import Listen, Retry
 from worker.retry import RetryPolicy, give_up_text, next_wait
+from worker.usage import Usage
 
 T = TypeVar("T")
 
@@ -23,6 +24,17 @@ class Answer(Struct, frozen=True):
     seconds: float
 
 
+class Broken(Struct, frozen=True):
+    """An attempt that gave no answer and is billed all the same.
+
+    *why* is the failure's kind with ``failed:`` before it, or ``cancelled``.
+    """
+
+    why: str
+    usage: Usage
+    request_id: str | None = None
+
+
 async def ask(
     client: Client,
     request: Request,
@@ -30,24 +42,34 @@ async def ask(
     retry: RetryPolicy,
     jitter: Callable[[], float],
     listen: Listen,
-    failed: Callable[[Failure], None],
+    billed: Callable[[Broken], None],
 ) -> Answer:
     """Send *request* until it is answered, as *retry* allows.
 
-    Each failed attempt is told to *failed* (what it used is still billed),
-    each wait to *listen*. A response reaches the caller whole or not at all,
-    so nothing of a broken one has been acted upon when it is asked for again.
+    What attempts without an answer used is told to *billed*, also where a cancel
+    broke one off; each wait to *listen*. A response reaches the caller whole or
+    not at all, so nothing of a broken one has been acted upon when it is asked
+    for again.
 
     Raises ProviderError for what cannot be retried or has been too often.
     """
+
+    def hear(delta: Delta) -> None:
+        if isinstance(delta, BrokenOff):
+            billed(Broken("cancelled", delta.usage, delta.request_id))
+        else:
+            listen(delta)
+
     attempt = 1
     while True:
         started = trio.current_time()
         try:
-            response = await client.ask(request, listen)
+            response = await client.ask(request, hear)
         except ProviderError as error:
             failure = error.failure
-            failed(failure)
+            if failure.usage is not None:
+                why = f"failed:{failure.kind}"
+                billed(Broken(why, failure.usage, failure.request_id))
             wait = next_wait(retry, failure, attempt, jitter())
             if wait is None:
                 if not failure.is_transient:

@@ -31,7 +31,19 @@ class ToolInputDelta(Struct, frozen=True, tag="tool_input_delta"):
     json: str
 
 
-Delta = TextDelta | ReasoningDelta | ToolInputDelta
+class BrokenOff(Struct, frozen=True, tag="broken_off"):
+    """What an answer had used when a cancel broke it off; nothing is told after it.
+
+    The provider bills it. As far as the stream had told it: all of the prompt, and
+    at least some of the output.
+    """
+
+    usage: Usage
+    request_id: str | None = None
+
+
+Delta = TextDelta | ReasoningDelta | ToolInputDelta | BrokenOff
+"""What a client tells of an answer while it is under way."""
 
 
 class Response(Struct, frozen=True):
@@ -135,6 +147,7 @@ class Client(Protocol):
     ) -> Response:
         """Send *request* and wait for its whole answer, streaming deltas meanwhile.
 
+        Cancelled, it tells with a BrokenOff what is billed, where it knows.
         Raises ProviderError for everything that goes wrong on the way; any
         other exception is a bug of the client.
         """

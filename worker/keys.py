@@ -30,11 +30,12 @@ _IDENTITY = ("ANTHROPIC_IDENTITY_TOKEN", "ANTHROPIC_IDENTITY_TOKEN_FILE")
 
 
 def secrets_of(env: Mapping[str, str], key: str | None) -> tuple[str, ...]:
-    """Return the values that must not be shown: *key* and those the SDK may send."""
-    found = [key, *(env.get(name) for name in SECRETS)]
-    return tuple(
-        dict.fromkeys(each for each in found if each and len(each) >= LEAST_SECRET)
-    )
+    """Return the values that must not be shown: *key* and those the SDK may send.
+
+    Without the blanks around them, a line end say: what is sent has none.
+    """
+    found = [(key or "").strip(), *(env.get(name, "").strip() for name in SECRETS)]
+    return tuple(dict.fromkeys(each for each in found if len(each) >= LEAST_SECRET))
 
 
 def without(text: str, secrets: Sequence[str]) -> str:

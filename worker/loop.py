@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from prompts import load
 from worker.api import Request, ToolSpec
-from worker.ask import Answer, ask, beside
+from worker.ask import Answer, Broken, ask, beside
 from worker.calls import Toolbox, answer_calls
 from worker.client import Client, Failure, ProviderError, Response
 from worker.content import Media, count_images
@@ -272,7 +272,7 @@ class _Turn:
 
     async def _send(self, request: Request) -> Answer:
         setup = self._setup
-        broken: list[Failure] = []
+        broken: list[Broken] = []
         self._listen(
             RequestStart(
                 request=self._spent.requests,
@@ -290,15 +290,15 @@ class _Turn:
                 retry=setup.retry,
                 jitter=setup.jitter,
                 listen=self._listen,
-                failed=broken.append,
+                billed=broken.append,
             )
             if self._occupancy.has_counted:
                 answer = await asking()
             else:
                 answer = await beside(asking, self._load)
         finally:
-            for failure in broken:
-                self._charge_broken(request, failure)
+            for attempt in broken:
+                self._charge_broken(request, attempt)
         self._previous_length = len(self._history.items)
         return answer
 
@@ -313,24 +313,22 @@ class _Turn:
             await trio.to_thread.run_sync(price, model, Usage(), abandon_on_cancel=True)
             self._has_prices = True
 
-    def _charge_broken(self, request: Request, failure: Failure) -> None:
+    def _charge_broken(self, request: Request, broken: Broken) -> None:
         """What a broken-off answer used is billed, though it is no occupancy."""
-        if failure.usage is None:
-            return
-        # Priced without a thread: this may run while a cancel goes by. Usage of
-        # a failure is rare, and the price data is loaded once.
-        cost = self._setup.price(request.model, failure.usage)
-        self._spent.charge(failure.usage, cost)
+        # Priced without a thread: this may run while a cancel goes by. It is
+        # rare, and the price data is loaded once.
+        cost = self._setup.price(request.model, broken.usage)
+        self._spent.charge(broken.usage, cost)
         self._history.answered(
             Answered(
                 response="",
                 model=request.model,
-                stop_reason=f"failed:{failure.kind}",
-                usage=failure.usage,
+                stop_reason=broken.why,
+                usage=broken.usage,
                 context_tokens=None,
                 estimate=None,
                 cost=cost,
-                request_id=failure.request_id,
+                request_id=broken.request_id,
                 attempts=1,
                 seconds=0.0,
             )

@@ -11,6 +11,7 @@ from types import TracebackType
 import trio
 
 from worker.api import Request
+from worker.broken_off import telling_usage
 from worker.client import (
     Delta,
     Failure as Failure,
@@ -83,10 +84,11 @@ class ScriptedClient:
         with _told_as_failures():
             admitted = self._engine.admit(encode_request(request))
         fold = Fold()
-        for event in stream_of(self._engine.answer(admitted, request)):
-            for delta in fold.feed(event):
-                on_delta(delta)
-                await trio.lowlevel.checkpoint()
+        with telling_usage(fold, on_delta):
+            for event in stream_of(self._engine.answer(admitted, request)):
+                for delta in fold.feed(event):
+                    on_delta(delta)
+                    await trio.lowlevel.checkpoint()
         return fold.end()
 
     async def count_tokens(self, request: Request) -> int:

@@ -21,6 +21,7 @@ from worker.blocks import (
     read_delta,
 )
 from worker.client import (
+    BrokenOff,
     Delta,
     Failure,
     FailureKind,
@@ -33,6 +34,10 @@ from worker.sse import MAX_EVENT_BYTES, Sse, SseError, SseEvent
 
 _LIMIT_STOPS = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons of an answer that may end in the middle of its last block."""
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Most bytes of one answer's stream. 128 000 tokens, the longest answer there is, are
+some 30 MB of events; a stream that goes on beyond this has no end."""
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 """What may stand before a body: a byte order mark, white space."""
@@ -98,13 +103,19 @@ class Fold:
     """Takes the bytes of one answer's stream and makes the response of them.
 
     *request_id* is put into the response or the failure. *limit* is the size
-    of the largest event taken, in bytes. After a ProviderError it is spent.
+    of the largest event taken, *most* that of the whole answer, in bytes. After
+    a ProviderError it is spent.
     """
 
     def __init__(
-        self, *, request_id: str | None = None, limit: int = MAX_EVENT_BYTES
+        self,
+        *,
+        request_id: str | None = None,
+        limit: int = MAX_EVENT_BYTES,
+        most: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._request_id = request_id
+        self._left = most
         self._sse = Sse(limit)
         self._first = b""
         self._started: Raw = NULL
@@ -139,6 +150,9 @@ class Fold:
         """
         if self._is_done or self._is_document(data):
             return []
+        self._left -= len(data)
+        if self._left < 0:
+            raise self._garbled(GarbledError("the answer does not end"))
         deltas: list[Delta] = []
         try:
             for event in self._sse.feed(data):
@@ -190,6 +204,11 @@ class Fold:
             partial=tuple(self._partial()),
             usage=self._bill.usage,
         )
+
+    def broken_off(self) -> BrokenOff | None:
+        """Return what is billed if nothing more is read; None where nothing was told."""
+        usage = self._bill.usage
+        return None if usage is None else BrokenOff(usage, self._request_id)
 
     def _error(self, kind: FailureKind, message: str) -> ProviderError:
         return ProviderError(self.failure(kind, message))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.manifest import Manifest
 from worker.events import Listen
-from worker.limits import Spent
 from worker.loop import Setup
 from worker.model import Model
 
@@ -16,7 +15,6 @@ def open_summarizer(
     *,
     models: Sequence[Model],
     listen: Listen,
-    spent: Spent | None = None,
 ) -> BranchSummarizer:
     """Return what summarises branches as the manifest says.
 
@@ -26,7 +24,6 @@ def open_summarizer(
     return BranchSummarizer(
         setup,
         listen=listen,
-        spent=spent,
         models=models,
         reserve_tokens=manifest.branch_summary.reserve_tokens,
         seconds=manifest.compaction.summarize_timeout,

@@ -41,7 +41,7 @@ class BranchSummarizer:
 
     *models* are asked in order, one after the other where one fails; without any
     it is *setup*'s. *reserve_tokens* of the window are left free; *seconds* bound
-    one summary. *listen* hears of retries; what is used is charged to *spent*.
+    one summary. *listen* hears of retries.
     """
 
     def __init__(
@@ -49,14 +49,12 @@ class BranchSummarizer:
         setup: Setup,
         *,
         listen: Listen,
-        spent: Spent | None = None,
         models: Sequence[Model] = (),
         reserve_tokens: int = RESERVE_TOKENS,
         seconds: float = SECONDS,
     ) -> None:
         self._setup = setup
         self._listen = listen
-        self._spent = spent or Spent()
         self._models = tuple(models) or (setup.model,)
         self._reserve = reserve_tokens
         self._seconds = seconds
@@ -65,36 +63,30 @@ class BranchSummarizer:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
         """Return the summary of a branch, its entries in order.
 
         Its files are those of all entries, also of those there is no room for.
-        Raises NavigationRefused where nothing was said or done on it,
-        NavigationMissed where no whole summary comes of it.
+        What is used is charged to *spent*, whatever comes of it. Raises
+        NavigationRefused where nothing was said or done on it, NavigationMissed
+        where no whole summary comes of it.
         """
-        own = Spent()
         started = trio.current_time()
         try:
             with trio.move_on_after(self._seconds):
                 return await self._written(
-                    entries, instructions, replace_instructions, own, started
+                    entries, instructions, replace_instructions, spent, started
                 )
         except CompactError as error:
             raise NavigationMissed(
-                f"Branch summary failed: {error}",
-                code=_code(error.code),
-                usage=own.usage,
-                cost=own.cost,
+                f"Branch summary failed: {error}", code=_code(error.code)
             ) from error
-        finally:
-            self._spent.charge(own.usage, own.cost)
         raise NavigationMissed(
             f"the branch summary was not done after {self._seconds:g} seconds",
             code="timeout",
-            usage=own.usage,
-            cost=own.cost,
         )
 
     async def _written(
@@ -102,10 +94,12 @@ class BranchSummarizer:
         entries: Sequence[AnyEntry],
         instructions: str,
         replace_instructions: bool,
-        own: Spent,
+        spent: Spent,
         started: float,
     ) -> Summarized:
-        writer = ModelWriter(self._models, self._means(), spent=own, listen=self._hear)
+        writer = ModelWriter(
+            self._models, self._means(), spent=spent, listen=self._hear
+        )
         smaller = 0
         while True:
             content = await self._content(entries, instructions, smaller)
@@ -136,8 +130,6 @@ class BranchSummarizer:
                 summarised=content.summarised,
                 left_out=content.left_out,
                 model=writer.model,
-                usage=own.usage,
-                cost=own.cost,
                 seconds=round(trio.current_time() - started, 3),
             )
 

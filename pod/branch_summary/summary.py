@@ -1,25 +1,22 @@
 """What a branch summary consists of, and who writes one."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Protocol
 
 from msgspec import Struct
 
 from pod.entries import AnyEntry, FileDetails
-from worker.usage import Usage
+from worker.limits import Spent
 
 
 class Summarized(Struct, frozen=True):
-    """A branch summary, and what it took. *cost* None: the price is not known."""
+    """A branch summary, who wrote it, and how long it took."""
 
     text: str
     details: FileDetails
     summarised: int
     left_out: int
     model: str
-    usage: Usage
-    cost: Decimal | None
     seconds: float
 
 
@@ -30,7 +27,12 @@ class Summarizer(Protocol):
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
-        """Raise NavigationRefused or NavigationMissed where none comes of it."""
+        """Return the summary of *entries*.
+
+        What it uses is charged to *spent*, whatever comes of it, a cancel too.
+        Raises NavigationRefused or NavigationMissed where no summary does.
+        """

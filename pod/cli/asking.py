@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from pod.cli.failing import usage
 from pod.cli.streams import say
 from pod.errors import SetupError
 from pod.exits import Exit
@@ -16,8 +15,8 @@ def asked(command: Callable[[], Awaitable[int]]) -> int:
     """Run *command*; return its exit code, or the one for what went wrong."""
     try:
         return trio.run(command)
-    except NoSuchPod as error:
-        return usage(str(error))
-    except (ClientError, SetupError) as error:
+    except (NoSuchPod, ClientError, SetupError) as error:
+        # Not there, gone, refused: as with a session that is not there. Arguments
+        # that are wrong in themselves were found before (exit code 2).
         say(f"pod: {error}")
         return Exit.FAILED

@@ -13,8 +13,10 @@ from pod.branch_summary.opening import open_summarizer
 from pod.branch_summary.summary import Summarizer
 from pod.branches import destination, find_entry
 from pod.cli.failing import UsageError
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
+from pod.cli.folder import load_in
 from pod.cli.receipts import branch_size
+from pod.cli.sessions import store_of
 from pod.cli.streams import kept_for_results, say, write_result
 from pod.entries import Label
 from pod.errors import SessionDamaged
@@ -23,11 +25,12 @@ from pod.exits import Exit
 from pod.hooks.hook import Hook
 from pod.hooks.hooks import Hooks
 from pod.hooks.open_hooks import open_hooks
-from pod.load_manifest import Loaded, load
+from pod.load_manifest import Loaded
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
+from pod.open_model import model_of, summary_models
 from pod.session import Session
-from pod.setup import assemble, model_of, refuse_errors, summary_models
+from pod.setup import assemble, refuse_errors
 from pod.store import Store
 from pod.tree import Tree
 from tools.text import counted, short_line
@@ -51,12 +54,9 @@ class Asked(Struct, frozen=True):
     as_json: bool = False
 
 
-def go(
-    asked: Asked, manifest: Path | None, *, settings: tuple[str, ...], cd: Path | None
-) -> int:
+def go(asked: Asked, place: Workplace) -> int:
     """Put a session's leaf on another entry; print the text that is handed back."""
-    cwd = working_folder(cd)
-    loaded = load(manifest, settings, cwd)
+    cwd, loaded = load_in(place)
     return trio.run(go_loaded, loaded, cwd, asked, None)
 
 
@@ -212,6 +212,8 @@ def _give(stdout: int, session: Session, found: Navigation, asked: Asked) -> int
             f"pod: {count} summarised{more if found.entry.left_out else ''};"
             f" {'price unknown' if cost is None else f'${cost:.4f}'}"
         )
+    elif asked.summarize and not asked.quiet:
+        say("pod: nothing was left behind, so there is no summary")
     where = found.new_leaf or "the beginning"
     again = "; its text, to be changed and given again:" if found.text else ""
     if not asked.quiet:
@@ -229,18 +231,9 @@ class Forked(Struct, frozen=True):
     text: str
 
 
-def fork(
-    session: str,
-    entry: str | None,
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    as_json: bool,
-) -> int:
+def fork(session: str, entry: str | None, place: Workplace, *, as_json: bool) -> int:
     """Copy the path to an entry into a session of its own; print its id."""
-    cwd = working_folder(cd)
-    store = Store(load(manifest, settings, cwd).session_dir)
+    store = store_of(place)
     source = store.find(session)
     scan = read_log(source)
     if scan.header is None or scan.damage:
@@ -250,8 +243,8 @@ def fork(
     tree = Tree(scan.entries)
     leaf, text = tree.leaf, ""
     if entry is not None:
-        place = destination(tree, find_entry(tree, entry))
-        leaf, text = place.leaf, place.text
+        there = destination(tree, find_entry(tree, entry))
+        leaf, text = there.leaf, there.text
     made = store.fork(source, leaf)
     with kept_for_results() as stdout:
         if as_json:
@@ -264,18 +257,9 @@ def fork(
         return Exit.DONE if write_result(stdout, line + "\n") else Exit.FAILED
 
 
-def label(
-    session: str,
-    entry: str,
-    name: str,
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-) -> int:
+def label(session: str, entry: str, name: str, place: Workplace) -> int:
     """Give an entry a name, or take it away (an empty one)."""
-    cwd = working_folder(cd)
-    loaded = load(manifest, settings, cwd)
+    _, loaded = load_in(place)
     name = checked_label(name)
 
     async def write() -> None:

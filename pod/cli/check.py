@@ -9,22 +9,18 @@ from msgspec import Struct
 
 from pod.check import check, finding_line
 from pod.check_facts import gather
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
+from pod.cli.folder import load_in
 from pod.cli.streams import give, kept_for_results, say
 from pod.errors import SetupError
 from pod.exits import Exit
 from pod.hooks.open_hooks import open_hooks
-from pod.load_manifest import Loaded, load
+from pod.load_manifest import Loaded
+from pod.open_model import model_of, scripted_policy, unpriced
 from pod.open_tools import open_scope, open_tools
 from pod.render_manifest import render
 from pod.schema import manifest_schema
-from pod.setup import (
-    model_of,
-    scripted_policy,
-    spec_of,
-    system_prompt,
-    unpriced,
-)
+from pod.setup import spec_of, system_prompt
 from pod.store import Store
 from worker.api import ToolSpec
 from worker.counters import O200k
@@ -33,16 +29,13 @@ from worker.model import Model
 from worker.tokens import count_tool, factor_for
 
 
-def run_check(
-    manifest: Path | None, *, settings: tuple[str, ...], cd: Path | None
-) -> int:
+def run_check(place: Workplace) -> int:
     """Print the merged manifest to stdout, what is wrong or doubtful to stderr.
 
     Returns 2 where a run would be refused, but for a missing key: a manifest can
     be checked without one. Raises ManifestError.
     """
-    cwd = working_folder(cd)
-    loaded = load(manifest, settings, cwd)
+    cwd, loaded = load_in(place)
     system = system_prompt(loaded, cwd)
     model = model_of(loaded.manifest)
     problems = _policy_problems(loaded)

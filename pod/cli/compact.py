@@ -6,6 +6,7 @@ from pathlib import Path
 
 import trio
 
+from pod.cli.compact_there import run_compact_there, socket_of
 from pod.cli.failing import UsageError
 from pod.cli.folder import working_folder
 from pod.cli.opening import Choice, open_session
@@ -17,17 +18,19 @@ from pod.cli.streams import kept_for_results, say, write_result
 from pod.compaction.admission import Refused
 from pod.compaction.cut import NoCut
 from pod.compaction.ground import Ground
-from pod.compaction.job import Done, Failed, Outcome, Pruned, Skipped
+from pod.compaction.job import TOO_SMALL, Done, Failed, Outcome, Pruned, Skipped
 from pod.compaction.plan import Plan
 from pod.compaction.settings import BY_CALLS
 from pod.ending import Stop, verdict_of_stop
-from pod.entries import AnyEntry, CompactionCode, Mode
+from pod.entries import AnyEntry, Mode
 from pod.exits import Exit
 from pod.load_manifest import Loaded, load
 from pod.log import read_log
+from pod.open_model import model_of
 from pod.pod import Pod, Stopped
 from pod.session import Session
-from pod.setup import assemble, init_event, model_of, open_pod
+from pod.setup import assemble, init_event, open_pod
+from pod.store import Store
 from tools.text import clean, counted, one_line
 from worker.client import OpenClient
 from worker.items import (
@@ -43,9 +46,6 @@ from worker.items import (
 from worker.policy import Script
 from worker.scripted import ScriptedClient
 
-TOO_SMALL: tuple[CompactionCode, ...] = ("no_gain", "does_not_fit")
-"""Failures that mean the context cannot be made smaller: exit code 7."""
-
 
 def run_compact(
     options: Options,
@@ -57,7 +57,8 @@ def run_compact(
 ) -> int:
     """Compact the session *options* name; return the exit code.
 
-    *at* is an entry to look from, for a dry run alone. Raises UsageError.
+    A Pod that runs and has it open is asked to. *at* is an entry to look from,
+    for a dry run alone. Raises UsageError.
     """
     if at is not None and not is_dry:
         raise UsageError(
@@ -66,6 +67,12 @@ def run_compact(
         )
     cwd = working_folder(options.cd)
     loaded = load(options.manifest, options.settings, cwd)
+    if not is_dry and options.resume is not None:
+        log = Store(loaded.session_dir).find(options.resume)
+        if socket := socket_of(log):
+            return run_compact_there(
+                socket, log, options, instructions=instructions, mode=mode
+            )
     return trio.run(
         compact_loaded, loaded, cwd, options, instructions, mode, is_dry, None, at
     )

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pod.cli.demo_report import Place, place_of, takes_files
 from pod.cli.failing import UsageError
+from pod.cli.folder import working_folder
 from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.cli.receipts import done_line, failed_line
@@ -85,7 +86,7 @@ class _Demo(Struct, frozen=True):
 
 
 def _folder(folder: Path | None) -> Path:
-    named = folder or Path()
+    named = folder or working_folder(None)
     if named.is_file():
         raise UsageError(f"{named} is a file: name a folder to survey")
     if not named.is_dir():

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pod.check import check, finding_line
 from pod.check_facts import gather
 from pod.cli.check import overhead_of, tools_of
+from pod.cli.flags import Workplace
 from pod.cli.folder import working_folder
 from pod.cli.streams import give
 from pod.doctor.finding import (
@@ -31,8 +32,9 @@ from pod.exits import Exit
 from pod.load_manifest import Loaded, load, resolved
 from pod.manifest import Manifest
 from pod.manifest_errors import ManifestError
+from pod.open_model import model_of, unpriced
 from pod.path_text import path_text
-from pod.setup import model_of, system_prompt, unpriced
+from pod.setup import system_prompt
 from pod.store import Store
 from pod.toml_text import printable
 from tools.text import counted
@@ -46,17 +48,10 @@ class Examination(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-def run_doctor(
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    as_json: bool,
-    is_offline: bool,
-) -> int:
+def run_doctor(place: Workplace, *, as_json: bool, is_offline: bool) -> int:
     """Print what was found; return the exit code that a run would fail with, or 0."""
-    cwd = working_folder(cd)
-    findings = trio.run(examine, manifest, settings, cwd, is_offline)
+    cwd = working_folder(place.cd)
+    findings = trio.run(examine, place.manifest, place.settings, cwd, is_offline)
     code = exit_of(findings)
     if as_json:
         examined = Examination(code == Exit.DONE, code, tuple(findings))

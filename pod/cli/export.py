@@ -2,22 +2,24 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from pod.cli.failing import UsageError
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
+from pod.cli.folder import load_in
 from pod.cli.options import ExportFormat
 from pod.cli.streams import say
 from pod.exits import Exit
 from pod.exporting.source import Exported, exported
-from pod.load_manifest import Loaded, load
+from pod.load_manifest import Loaded
 from pod.log import read_undamaged
 from pod.pipe import write_all
 from pod.redact import Redaction
 from pod.store import Store
 from tools.text import counted
+from worker.keys import secrets_of
 
 BATCH = 256 * 1024
 """Bytes that are written at once."""
@@ -26,17 +28,14 @@ BATCH = 256 * 1024
 def run_export(
     session: str,
     format: ExportFormat,
+    place: Workplace,
     *,
-    manifest: Path | None,
-    settings: tuple[str, ...],
-    cd: Path | None,
     output: Path | None,
     force: bool,
     redact: bool,
 ) -> int:
     """Write a session to *output*, or stdout. Raises UsageError and SessionError."""
-    cwd = working_folder(cd)
-    loaded = load(manifest, settings, cwd)
+    _, loaded = load_in(place)
     path = Store(loaded.session_dir).find(session)
     header, scan = read_undamaged(path)
     redaction = Redaction(_secrets(loaded)) if redact else None
@@ -54,10 +53,10 @@ def run_export(
     return Exit.DONE
 
 
-def _secrets(loaded: Loaded) -> list[str]:
-    """Return the keys that this Pod itself uses, wherever they are set."""
-    names = {loaded.manifest.model.api_key_env or "", "ANTHROPIC_API_KEY"}
-    return [value for name in names if (value := os.environ.get(name))]
+def _secrets(loaded: Loaded) -> Sequence[str]:
+    """Return the keys and tokens that this Pod itself uses, wherever they are set."""
+    key = os.environ.get(loaded.manifest.model.api_key_env or "")
+    return secrets_of(os.environ, key)
 
 
 def _pieces(format: ExportFormat, session: Exported) -> Iterator[str]:

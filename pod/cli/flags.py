@@ -1,10 +1,14 @@
 """Flags that several commands have."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+SessionId = Annotated[
+    str, Parameter(help="Its id, or enough of it to tell it from others.")
+]
 ManifestPath = Annotated[
     Path | None,
     Parameter(
@@ -28,9 +32,34 @@ Folder = Annotated[
 Json = Annotated[
     bool, Parameter(name="--json", negative=(), help="Print JSON for programs.")
 ]
+RefreshPrompt = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="Take the manifest's system prompt in place of the session's own.",
+    ),
+]
+Instructions = Annotated[
+    str,
+    Parameter(metavar="TEXT", help="What the summary should look at in particular."),
+]
 Quiet = Annotated[
     bool,
     Parameter(
         name=["--quiet", "-q"], negative=(), help="No progress on standard error."
     ),
 ]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)  # cyclopts takes no msgspec Struct apart
+class Workplace:
+    """Where a command works, and by which manifest: flags that most commands have."""
+
+    manifest: ManifestPath = None
+    settings: Settings = ()
+    cd: Folder = None
+
+
+HERE = Workplace()
+"""The folder the process was started in, and the manifest there, if there is one."""

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 
 from pod.cli.failing import UsageError
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
+from pod.cli.folder import load_in
 from pod.cli.streams import give
 from pod.exits import Exit
 from pod.importing.format import NotImportable
 from pod.importing.importer import Imported, import_file
-from pod.load_manifest import load
 from pod.path_text import path_text
 from pod.setup import system_prompt
 from pod.store import Store
@@ -20,17 +20,10 @@ from tools.text import counted
 
 
 def run_import(
-    file: Path,
-    *,
-    manifest: Path | None,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    folder: Path | None,
-    as_json: bool,
+    file: Path, place: Workplace, *, folder: Path | None, as_json: bool
 ) -> int:
     """Import *file*; print what came of it. Raises UsageError for what is no session."""
-    cwd = working_folder(cd)
-    loaded = load(manifest, settings, cwd)
+    cwd, loaded = load_in(place)
     store = Store(folder or loaded.session_dir)
     try:
         done = import_file(

@@ -90,14 +90,19 @@ def attach(
     ] = None,
     types: Annotated[
         tuple[str, ...],
-        Parameter(negative=(), help="Only events of these types (docs/events.md)."),
+        Parameter(
+            negative=(),
+            metavar="TYPES",
+            help="Only events of these types (docs/events.md), separated by commas.",
+        ),
     ] = (),
     json: Json = False,
 ) -> int:
     """Listen to a Pod that runs, until it ends."""
     from pod.cli.attach import run_attach
 
-    return run_attach(target, from_seq=from_seq, types=types, as_json=json)
+    names = tuple(name for text in types for name in text.replace(",", " ").split())
+    return run_attach(target, from_seq=from_seq, types=names, as_json=json)
 
 
 def send(
@@ -139,6 +144,38 @@ def send(
         "steer" if steer else "follow_up" if follow_up else "prompt"
     )
     return run_send(target, text, how=how, wait=wait)
+
+
+def pause(target: Target = None, /) -> int:
+    """Stop a Pod's run so that it can be resumed. Returns when it stands: tools are awaited."""
+    from pod.cli.send import run_pause
+
+    return run_pause(target)
+
+
+def resume(
+    target: Target = None,
+    /,
+    *,
+    wait: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Wait for the run to end: print its answer, and exit with its code.",
+        ),
+    ] = False,
+) -> int:
+    """Go on with a run that was paused, or that a crash cut off."""
+    from pod.cli.send import run_resume
+
+    return run_resume(target, wait=wait)
+
+
+def interrupt(target: Target = None, /) -> int:
+    """End what a Pod does, for good; the Pod stays. Returns when it is over."""
+    from pod.cli.send import run_interrupt
+
+    return run_interrupt(target)
 
 
 def answer(

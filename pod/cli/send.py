@@ -1,11 +1,17 @@
-"""``pod send``, ``pod answer``, ``pod stop``: one request each."""
+"""``pod send``, ``pause``, ``resume``, ``interrupt``, ``answer``, ``stop``."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Literal
 
+import trio
+
 from pod.cli.asking import asked
 from pod.cli.failing import usage
+from pod.cli.standard_input import read_input
 from pod.cli.streams import give, say
 from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
 from pod.exits import Exit
@@ -16,9 +22,12 @@ from pod.protocol.client import (
     RequestFailed,
     connect,
 )
-from pod.protocol.registry import find
+from pod.protocol.registry import NoSuchPod, find
 
 How = Literal["prompt", "steer", "follow_up"]
+ENDING = 10.0
+"""Seconds that a Pod has from its last word to its end; its listeners get five of
+them. From within a container its number may be another process's."""
 _FLAGS = {
     "already_running": "--steer or --follow-up",
     "not_running": "without --steer",
@@ -29,11 +38,29 @@ _FLAGS = {
 def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
     """Send *text*; with *wait* give the answer, and its run's exit code."""
     if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+        text = read_input(sys.stdin)
     if not text.strip():
         return usage("the text is empty")
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return asked(partial(_send, target, text, how, wait))
+
+
+def run_pause(target: str | None) -> int:
+    """Stop a Pod's run so that it can be resumed; return when it stands."""
+    return asked(partial(_pause, target))
+
+
+def run_resume(target: str | None, *, wait: bool) -> int:
+    """Go on with what was paused or cut off; *wait* as with run_send.
+
+    Where no Pod is meant, a session may be: that is said.
+    """
+    return asked(partial(_resume, target, wait))
+
+
+def run_interrupt(target: str | None) -> int:
+    """End what a Pod does, for good; return when it is over."""
+    return asked(partial(_interrupt, target))
 
 
 def run_answer(target: str, call: str, *, allow: bool, message: str) -> int:
@@ -57,7 +84,11 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
         run = await _said(client, text, how)
         if not wait:
             return Exit.DONE
-        end = await _end(events, text, run)
+        return _told(await _end(events, text, run))
+
+
+def _told(end: RunEnd) -> int:
+    """Print what a run ended with; return its exit code."""
     if end.text:
         give(end.text.rstrip("\n") + "\n")
     if end.exit_code != Exit.DONE:
@@ -102,6 +133,37 @@ async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
     raise Disconnected("the Pod has ended before the run was over")
 
 
+async def _pause(target: str | None) -> int:
+    async with connect(find(target)) as client:
+        if await client.pause() == "idle":
+            say("pod: the run came to its end first")
+    return Exit.DONE
+
+
+async def _resume(target: str | None, wait: bool) -> int:
+    try:
+        path = find(target)
+    except NoSuchPod as error:
+        of = target or "ID"
+        raise NoSuchPod(
+            f"{error}; a session that no Pod has goes on with pod run --resume {of}"
+        ) from None
+    async with connect(path) as client:
+        events = client.events(
+            from_seq=client.snapshot.state.seq + 1, types=("result",)
+        )
+        if wait:
+            await events.begin()
+        run = await client.resume()
+        return _told(await _end(events, "", run)) if wait else Exit.DONE
+
+
+async def _interrupt(target: str | None) -> int:
+    async with connect(find(target)) as client:
+        await client.interrupt()
+    return Exit.DONE
+
+
 async def _answer(target: str, call: str, allow: bool, message: str) -> int:
     async with connect(find(target)) as client:
         await client.answer_permission(call, allow=allow, message=message)
@@ -110,11 +172,33 @@ async def _answer(target: str, call: str, allow: bool, message: str) -> int:
 
 async def _stop(target: str | None, now: bool) -> int:
     async with connect(find(target)) as client:
-        events = client.events(types=())
-        await events.begin()
-        await client.shutdown(now=now)
-        if not now and client.snapshot.state.state != "idle":
-            say("pod: it ends when its run is over; --now ends that, too")
-        async for _ in events:
-            pass
+        with _process(client.snapshot.pid) as process:
+            events = client.events(types=())
+            await events.begin()
+            await client.shutdown(now=now)
+            if not now and client.snapshot.state.state != "idle":
+                say("pod: it ends when its run is over; --now ends that, too")
+            async for _ in events:
+                pass
+            # Its session is free when the process has ended, not before.
+            if process is not None:
+                with trio.move_on_after(ENDING):
+                    await trio.lowlevel.wait_readable(process)
     return Exit.DONE
+
+
+@contextmanager
+def _process(pid: int) -> Iterator[int | None]:
+    """Give a descriptor that can be read once the process has ended.
+
+    None where the system has none, or no such process.
+    """
+    process: int | None = None
+    if sys.platform == "linux":
+        with suppress(OSError):
+            process = os.pidfd_open(pid)
+    try:
+        yield process
+    finally:
+        if process is not None:
+            os.close(process)

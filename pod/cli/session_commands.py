@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
+from pod.cli.flags import HERE, Instructions, Json, Quiet, SessionId, Workplace
 
 session_app = App(
     name="session", help="Look at sessions, move about in them, and repair them."
@@ -14,9 +14,7 @@ session_app = App(
 @session_app.command(name="list")
 def list_sessions(
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
     all_: Annotated[
         bool,
         Parameter(
@@ -30,17 +28,15 @@ def list_sessions(
     """List sessions, the newest first."""
     from pod.cli.sessions import list_all
 
-    return list_all(manifest, settings=settings, cd=cd, everywhere=all_, as_json=json)
+    return list_all(place, everywhere=all_, as_json=json)
 
 
 @session_app.command
 def show(
-    session: str,
+    session: SessionId,
     /,
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
     compaction: Annotated[
         int | None,
         Parameter(
@@ -49,33 +45,18 @@ def show(
     ] = None,
     json: Json = False,
 ) -> int:
-    """Show what is in a session.
-
-    Parameters
-    ----------
-    session
-        Its id, or enough of it to tell it from others.
-    """
+    """Show what is in a session."""
     from pod.cli.sessions import show_one
 
-    return show_one(
-        session,
-        manifest,
-        settings=settings,
-        cd=cd,
-        compaction=compaction,
-        as_json=json,
-    )
+    return show_one(session, place, compaction=compaction, as_json=json)
 
 
 @session_app.command
 def tree(
-    session: str,
+    session: SessionId,
     /,
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
     all_: Annotated[
         bool,
         Parameter(
@@ -86,23 +67,15 @@ def tree(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Draw a session's tree: its branches, and where it stands.
-
-    Parameters
-    ----------
-    session
-        Its id, or enough of it to tell it from others.
-    """
+    """Draw a session's tree: its branches, and where it stands."""
     from pod.cli.tree import show_tree
 
-    return show_tree(
-        session, manifest, settings=settings, cd=cd, everything=all_, as_json=json
-    )
+    return show_tree(session, place, everything=all_, as_json=json)
 
 
 @session_app.command
 def goto(
-    session: str,
+    session: SessionId,
     entry: str,
     /,
     *,
@@ -113,12 +86,7 @@ def goto(
             " without it as [branch_summary] enabled says.",
         ),
     ] = None,
-    instructions: Annotated[
-        str,
-        Parameter(
-            metavar="TEXT", help="What the summary should look at in particular."
-        ),
-    ] = "",
+    instructions: Instructions = "",
     replace_instructions: Annotated[
         bool,
         Parameter(
@@ -131,9 +99,7 @@ def goto(
             metavar="NAME", help="A name for the summary, or for the entry without one."
         ),
     ] = "",
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -144,8 +110,6 @@ def goto(
 
     Parameters
     ----------
-    session
-        Its id, or enough of it to tell it from others.
     entry
         An entry's id or what it begins with, a label, or root: pod session tree
         has them.
@@ -162,52 +126,44 @@ def goto(
         quiet=quiet,
         as_json=json,
     )
-    return go(asked, manifest, settings=settings, cd=cd)
+    return go(asked, place)
 
 
 @session_app.command(name="fork")
 def fork_session(
-    session: str,
+    session: SessionId,
     entry: str | None = None,
     /,
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
     json: Json = False,
 ) -> int:
     """Copy a session up to an entry into one of its own; print its id.
 
     Parameters
     ----------
-    session
-        Its id, or enough of it to tell it from others.
     entry
         As with goto; without it where the session stands. To a message of the
         user's means before it.
     """
     from pod.cli.branches import fork
 
-    return fork(session, entry, manifest, settings=settings, cd=cd, as_json=json)
+    return fork(session, entry, place, as_json=json)
 
 
 @session_app.command
 def label(
-    session: str,
+    session: SessionId,
     entry: str,
     name: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
 ) -> int:
     """Give an entry of a session a name.
 
     Parameters
     ----------
-    session
-        Its id, or enough of it to tell it from others.
     entry
         As with goto.
     name
@@ -215,25 +171,17 @@ def label(
     """
     from pod.cli.branches import label as set_label
 
-    return set_label(session, entry, name, manifest, settings=settings, cd=cd)
+    return set_label(session, entry, name, place)
 
 
 @session_app.command
 def repair(
-    session: str,
+    session: SessionId,
     /,
     *,
-    manifest: ManifestPath = None,
-    settings: Settings = (),
-    cd: Folder = None,
+    place: Workplace = HERE,
 ) -> int:
-    """Repair a damaged session log; the damaged file is kept beside it.
-
-    Parameters
-    ----------
-    session
-        Its id, or enough of it to tell it from others.
-    """
+    """Repair a damaged session log; the damaged file is kept beside it."""
     from pod.cli.sessions import repair_one
 
-    return repair_one(session, manifest, settings=settings, cd=cd)
+    return repair_one(session, place)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
+from pod.cli.folder import load_in
 from pod.cli.receipts import Told, chosen, compactions, event_line, receipt_lines
 from pod.cli.streams import give, say
 from pod.entries import (
@@ -33,7 +34,6 @@ from pod.entries import (
 )
 from pod.events import line
 from pod.exits import Exit
-from pod.load_manifest import load
 from pod.log import read_log
 from pod.path_text import path_text
 from pod.repair import repair
@@ -57,22 +57,16 @@ BYTE = re.compile(r" \(byte \d+\)")
 """How a decoder ends its message."""
 
 
-def store_of(manifest: Path | None, settings: tuple[str, ...], cwd: Path) -> Store:
-    """Return the store of the manifest's sessions."""
-    return Store(load(manifest, settings, cwd).session_dir)
+def store_of(place: Workplace) -> Store:
+    """Return the store of the manifest's sessions. Raises UsageError, ManifestError."""
+    _, loaded = load_in(place)
+    return Store(loaded.session_dir)
 
 
-def list_all(
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    everywhere: bool,
-    as_json: bool,
-) -> int:
+def list_all(place: Workplace, *, everywhere: bool, as_json: bool) -> int:
     """Print the sessions of the working folder, or all; the newest first."""
-    cwd = working_folder(cd)
-    store = store_of(manifest, settings, cwd)
+    cwd, loaded = load_in(place)
+    store = Store(loaded.session_dir)
     found = [
         one
         for one in store.sessions()
@@ -141,21 +135,14 @@ def _listed_line(one: Listed, *, everywhere: bool) -> str:
 
 
 def show_one(
-    session: str,
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    compaction: int | None,
-    as_json: bool,
+    session: str, place: Workplace, *, compaction: int | None, as_json: bool
 ) -> int:
     """Print what a session consists of; as JSON the same events its run gave.
 
     With *compaction* only the receipt of that one, or its events. Raises
     UsageError where there is none of that number.
     """
-    cwd = working_folder(cd)
-    path = store_of(manifest, settings, cwd).find(session)
+    path = store_of(place).find(session)
     scan = read_log(path)
     told = compactions(scan.entries)
     if compaction is not None:
@@ -295,16 +282,9 @@ def item_line(item: Item) -> str:
             return f"block      {short_line(json, WIDTH)}"
 
 
-def repair_one(
-    session: str,
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-) -> int:
+def repair_one(session: str, place: Workplace) -> int:
     """Repair a session's log and say what was lost."""
-    cwd = working_folder(cd)
-    path = store_of(manifest, settings, cwd).find(session)
+    path = store_of(place).find(session)
     repaired = repair(path)
     for text in repaired.report:
         give(text + "\n")

@@ -1,12 +1,11 @@
 """``pod session tree``: a session's branches, and where it stands."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from pod.cli.drawing import Told, draw, type_of
-from pod.cli.folder import working_folder
+from pod.cli.flags import Workplace
 from pod.cli.receipts import compactions, event_line
 from pod.cli.sessions import damage_text, entry_line, store_of
 from pod.cli.streams import give, say
@@ -18,16 +17,10 @@ from pod.tree import Tree
 
 
 def show_tree(
-    session: str,
-    manifest: Path | None,
-    *,
-    settings: tuple[str, ...],
-    cd: Path | None,
-    everything: bool,
-    as_json: bool,
+    session: str, place: Workplace, *, everything: bool, as_json: bool
 ) -> int:
     """Draw the tree of a session; as JSON a line for each entry of its log."""
-    path = store_of(manifest, settings, working_folder(cd)).find(session)
+    path = store_of(place).find(session)
     scan = read_log(path)
     tree = Tree(scan.entries)
     told = compactions(scan.entries)

@@ -109,7 +109,8 @@ def find_cut(
             "there is nothing to summarise: the whole history is within what is kept",
         )
     index = places.last_unit
-    kept = [shown for at, shown in enumerate(window.shown) if at in places.kept(index)]
+    stays = places.kept(index)
+    kept = [shown for at, shown in enumerate(window.shown) if at in stays]
     clips = clips_to_fit(kept, room=most, count=count)
     if index or clips:
         return places.cut(index, clips, saved=_saved(kept, clips, count))

@@ -2,7 +2,10 @@
 
 from msgspec import Struct
 
-from pod.entries import Compaction, CompactionFailed, Mode, Reason
+from pod.entries import Compaction, CompactionCode, CompactionFailed, Mode, Reason
+
+TOO_SMALL: tuple[CompactionCode, ...] = ("no_gain", "does_not_fit")
+"""Failures that mean the context cannot be made smaller: exit code 7."""
 
 
 class Done(Struct, frozen=True):

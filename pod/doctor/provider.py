@@ -12,7 +12,7 @@ from pod.errors import SetupError
 from pod.exits import Exit
 from pod.load_manifest import Loaded
 from pod.manifest import ModelTable
-from pod.setup import model_of, scripted_policy, unpriced
+from pod.open_model import model_of, scripted_policy, unpriced
 from pod.toml_text import printable
 from worker.keys import find_key, is_foreign, missing_key
 from worker.known_models import find_known, hints

@@ -160,7 +160,8 @@ class PreToolCallAnswer(Deciding, frozen=True, kw_only=True):
 class PostToolCallAnswer(Deciding, frozen=True, kw_only=True):
     """*summary* and *content* take the place of the result's, *context* is added to it.
 
-    Images go with the content they came with. *stop* ends the run once the results are in the log, *message* says why.
+    Images go with the content they came with. *stop* ends the run once the results
+    are in the log, *message* says why.
     """
 
     stop: bool = False
@@ -231,12 +232,15 @@ def parse(said: object, kind: type[A]) -> A:
         return kind()
     try:
         answer = msgspec.json.decode(json, type=kind)
-        for text in _kept_data(answer):
-            msgspec.json.decode(text)
     except msgspec.ValidationError as error:
         raise Garbage(f"its answer cannot be used: {error}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Garbage(f"its answer is no JSON: {error}") from None
+    for text in _kept_data(answer):
+        try:
+            msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise Garbage(f"its preserve_data is no JSON text: {error}") from None
     return answer
 
 

@@ -295,8 +295,8 @@ def _said(line: _Line, message: _Message, losses: list[str]) -> list[Record]:
                 results.append(_result(block, losses))
             case "text":
                 texts.append(block.text)
-            case "image" if block.source and block.source.type == "base64":
-                images.append(Image(block.source.media_type, block.source.data))
+            case "image":
+                images.append(_image(block.source))
             case _:
                 losses.append(OTHER_BLOCKS)
     if texts or images or not results:
@@ -333,16 +333,21 @@ def _result(block: _Block, losses: list[str]) -> Result:
     content = decoded(block.content, _content) if bytes(block.content) else ""
     images: list[Image] = []
     if isinstance(content, list):
-        for raw in content:
-            source = _loose(raw).source
-            if source is not None and source.type == "base64":
-                images.append(Image(source.media_type, source.data))
+        blocks = map(_loose, content)
+        images = [_image(block.source) for block in blocks if block.type == "image"]
     return Result(
         call=block.tool_use_id,
         text=_text(content, losses),
         images=tuple(images),
         is_error=bool(block.is_error),
     )
+
+
+def _image(source: _Source | None) -> Image:
+    """Return an image; without data where they are not in the file."""
+    if source is None or source.type != "base64":
+        return Image("", "")
+    return Image(source.media_type, source.data)
 
 
 def _text(content: str | list[Raw] | None, losses: list[str]) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pod.importing.decode import decoded
 from pod.importing.records import (
+    NO_PLACE,
     Answer,
     Called,
     Compacted,
@@ -189,21 +190,20 @@ def _instructions(item: _Item, losses: list[str]) -> Record:
 def _response_item(item: _Item, losses: list[str]) -> Record:
     match item.type:
         case "message" if item.role == "assistant":
-            text, _ = _content(item.content, losses)
+            text = _words(item.content, losses)
             return _answer(Said(text)) if text else Link()
         case "message" if item.role == "user":
             text, images = _content(item.content, losses)
             is_made = text.lstrip().startswith(_INJECTED)
             return User(text=text, images=images, synthetic=is_made)
         case "message":
-            text, _ = _content(item.content, losses)
+            text = _words(item.content, losses)
             return Told(kind=item.role or "message", text=text)
         case "reasoning":
             if item.encrypted_content:
                 losses.append(ENCRYPTED)
-            text, _ = _content(item.summary, losses)
-            more, _ = _content(item.content, losses)
-            return _answer(Thought(more or text))
+            text = _words(item.summary, losses)
+            return _answer(Thought(_words(item.content, losses) or text))
         case "function_call":
             arguments = _arguments(item.arguments, losses)
             return _answer(Called(item.call_id or "", item.name, arguments))
@@ -292,6 +292,13 @@ def _content(
     return "\n".join(texts), tuple(images)
 
 
+def _words(content: str | list[_Content] | None, losses: list[str]) -> str:
+    """Return the text of what can hold nothing else here."""
+    text, images = _content(content, losses)
+    losses += [NO_PLACE] * len(images)
+    return text
+
+
 def _compacted(item: _Item, losses: list[str]) -> Compacted:
     """Return a compaction; the user's messages it keeps are carried word for word."""
     told: list[str] = []
@@ -300,7 +307,7 @@ def _compacted(item: _Item, losses: list[str]) -> Compacted:
         if kept.type != "message":
             losses.append(ENCRYPTED_SUMMARY)
         elif kept.role == "user":
-            text, _ = _content(kept.content, losses)
+            text = _words(kept.content, losses)
             if text and not text.lstrip().startswith(_INJECTED):
                 told.append(text)
     summary = item.message or ""

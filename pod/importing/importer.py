@@ -206,7 +206,10 @@ def _parsed(fd: int, format: Format, tally: Tally) -> Iterator[tuple[_Segment, P
 def _glued(
     segment: _Segment, format: Format, tally: Tally
 ) -> Iterator[tuple[_Segment, Parsed]]:
-    """Give the records of a line that holds several, or one behind a torn one."""
+    """Give the records of a line that holds several, or one behind NULs and the like.
+
+    What follows a record that is torn goes with it: nobody can tell where it ends.
+    """
     for at, length in pieces(segment.data):
         piece = _Segment(segment.offset + at, length, segment.data[at : at + length])
         if length == len(segment.data.strip()):

@@ -107,7 +107,8 @@ def outline(record: Record, where: Where) -> Outline:
         case Header() | Link():
             return made("link")
         case User(text=text, images=images):
-            return made("user", blank=not (text.strip() or images))
+            has_images = any(image.data for image in images)
+            return made("user", blank=not (text.strip() or has_images))
         case Answer(key=key, parts=parts):
             calls = tuple(
                 Call(part.call_id, part.name, paths_of(part.name, part.arguments))

@@ -19,6 +19,7 @@ from pod.importing.pi_lines import (
     OwnResult,
 )
 from pod.importing.records import (
+    NO_PLACE,
     Answer,
     Compacted,
     Header,
@@ -143,7 +144,8 @@ def _record(found: Line, line: bytes, stem: _Stem, losses: list[str]) -> Record:
             data = raw_text(found.data) or "null"
             return Note(id=id, parent=parent, at=at, kind=found.customType, json=data)
         case "custom_message":
-            text, _ = content_of(found.content, losses)
+            text, images = content_of(found.content, losses)
+            losses += [NO_PLACE] * len(images)
             kind = found.customType or "custom"
             return Told(id=id, parent=parent, at=at, kind=kind, text=text)
         case "model_change":
@@ -217,7 +219,8 @@ def _message(message: Message, stem: _Stem, losses: list[str]) -> Record:
                 return Note(id=id, parent=parent, at=at, kind="bash", json=json)
             return User(id=id, parent=parent, at=at, text=text, synthetic=True)
         case _:
-            text, _ = content_of(message.content, losses)
+            text, images = content_of(message.content, losses)
+            losses += [NO_PLACE] * len(images)
             kind = message.customType or message.role or "message"
             return Told(
                 id=id, parent=parent, at=at, kind=kind, text=text or message.summary

@@ -248,6 +248,10 @@ class Unreadable(ValueError):
     """A line that cannot be read; the message says why."""
 
 
+NO_PLACE = "images in messages that can hold none: left out"
+"""Said once for each image of a message that is neither the user's nor a result."""
+
+
 def raw_text(raw: Raw) -> str:
     """Return JSON that was kept as it came, "" for none."""
     return bytes(raw).decode("utf-8", "replace")

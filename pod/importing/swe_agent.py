@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from pod.importing.decode import decoded
 from pod.importing.records import (
+    NO_PLACE,
     Answer,
     Called,
     Note,
@@ -114,6 +115,8 @@ def _records(
     message: _Message, key: str, losses: list[str], *, is_told: bool
 ) -> list[Record]:
     text, images = _content(message.content, losses)
+    if message.role in ("system", "assistant"):
+        losses += [NO_PLACE] * len(images)
     match message.role:
         case "system":
             losses.append(SYSTEM)

@@ -102,12 +102,24 @@ def _stripped(parts: list[str]) -> tuple[str, ...]:
     return tuple(stripped for part in parts if (stripped := part.strip(_BLANKS)))
 
 
-# Possessive, or a value of many quotes would be tried in every way there is.
-_BEFORE = re.compile(
-    r"(?:[A-Za-z_]\w*+=(?:'[^']*+'|\"[^\"]*+\"|\S)*+\s++"
-    r"|(?:!|\{|if|then|else|elif|while|until|do|time|command|builtin|exec|nohup|env"
-    r"|sudo|nice)\s++)++"
+# What a value is made of excludes each other (a quote that is not closed is a
+# character), or a value of many quotes would be tried in every way there is. A
+# possessive group would say that, too, but CPython 3.11 before 3.11.5 matches
+# those wrongly (gh-106052): "if docker" began with "if do".
+_ONE_BEFORE = re.compile(
+    r"(?:[A-Za-z_]\w*+="
+    r"(?:'[^']*+'|\"[^\"]*+\"|[^\s'\"]|'(?![^']*+')|\"(?![^\"]*+\"))*"
+    r"|!|\{|if|then|else|elif|while|until|do|time|command|builtin|exec|nohup|env"
+    r"|sudo|nice)\s+"
 )
+
+
+def _parted(part: str) -> tuple[str, str]:
+    """Return what of *part* stands before a command's name, and the rest."""
+    at = 0
+    while found := _ONE_BEFORE.match(part, at):
+        at = found.end()
+    return part[:at], part[at:]
 
 
 def bare(part: str) -> str:
@@ -117,8 +129,7 @@ def bare(part: str) -> str:
     program: ``A=1 sudo /bin/rm x`` is ``rm x``. For rules that forbid; one that
     allows a command does not allow it with all of this in front.
     """
-    before = _BEFORE.match(part)
-    rest = part[before.end() :] if before else part
+    _, rest = _parted(part)
     name, space, arguments = rest.partition(" ")
     return name.rpartition("/")[2] + space + arguments
 
@@ -178,9 +189,8 @@ def readings(part: str) -> Iterator[str]:
     plain = _BETWEEN.sub(" ", unquoted).strip(" ")
     yield from (part, bare(part), plain)
     yield bare(plain)
-    before = _BEFORE.match(plain)
-    rest = plain[before.end() :] if before else plain
-    in_front = [*(before[0].split() if before else ()), rest.partition(" ")[0]]
+    before, rest = _parted(plain)
+    in_front = [*before.split(), rest.partition(" ")[0]]
     if not _CARRIERS.isdisjoint(word.rpartition("/")[2] for word in in_front):
         words = [word for word in _BETWEEN_CARRIED.split(unquoted) if word]
         for at in range(min(len(words), MOST_WORDS)):

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from pod.entries import Mode
-from pod.events import Closing, Dropped
+from pod.events import Closing, Dropped, Standing
 from pod.protocol.answers import (
     DATA,
     Aborted,
@@ -124,11 +124,16 @@ class Client:
     async def follow_up(self, text: str) -> None:
         await self.request(FollowUp(text))
 
-    async def interrupt(self) -> None:
-        await self._ask(Interrupt(), Stands)
+    async def interrupt(self) -> Standing:
+        """End what is under way; return what the Pod does once it is over."""
+        return (await self._ask(Interrupt(), Stands)).state
 
-    async def pause(self) -> None:
-        await self._ask(Pause(), Stands)
+    async def pause(self) -> Standing:
+        """Stop the run so that it can be resumed; return what the Pod does then.
+
+        That is ``idle`` where the run came to its end first.
+        """
+        return (await self._ask(Pause(), Stands)).state
 
     async def resume(self) -> str:
         """Go on with what was paused; return the id of the run that does."""
@@ -150,11 +155,12 @@ class Client:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigated:
-        return await self._ask(
-            Navigate(target, summarize, instructions, label), Navigated
-        )
+        """Put the leaf on the entry *target* (None: before all); see ``Navigate``."""
+        way = Navigate(target, summarize, instructions, label, replace_instructions)
+        return await self._ask(way, Navigated)
 
     async def fork(self, entry: str | None = None) -> str:
         """Copy the path to *entry* into a new session; return its id."""
@@ -235,9 +241,13 @@ class EventStream:
 
     async def begin(self) -> Subscribed:
         """Subscribe now, rather than when the first event is asked for."""
-        self._wire = await _open(self._path)
-        await self._wire.snapshot()
-        subscribed = await self._wire.ask(self._wanted)
+        wire = self._wire = await _open(self._path)
+        try:
+            await wire.snapshot()
+            subscribed = await wire.ask(self._wanted)
+        except BaseException:
+            self.close()  # nothing would ever come on it
+            raise
         assert isinstance(subscribed, Subscribed)
         self.seq = subscribed.from_seq - 1
         return subscribed
@@ -301,9 +311,10 @@ class _Wire:
                 await self._send(encode_request(Request(id, params)))
             while id not in self._answers:
                 await self._read_on()
+            return _data(self._answers.pop(id), method_of(params))
         finally:
             self._waiting.discard(id)
-        return _data(self._answers.pop(id), method_of(params))
+            self._answers.pop(id, None)  # it came, and who asked was cancelled
 
     async def _send(self, line: bytes) -> None:
         try:

@@ -2,7 +2,7 @@
 
 A request is ``{"id", "method", "params"}``. *id* is whatever the client likes, a
 string or a whole number, and comes back in the response; *params* may be left
-out where nothing in it is needed.
+out, or be null, where nothing in it is needed.
 """
 
 from typing import Literal, get_args
@@ -83,13 +83,15 @@ class AbortCompaction(
 class Navigate(Struct, frozen=True, tag="navigate", forbid_unknown_fields=True):
     """Put the leaf on the entry *target* (null: before all).
 
-    *summarize* null takes the manifest's ``branch_summary.enabled``.
+    *summarize* null takes the manifest's ``branch_summary.enabled``. *instructions*
+    go to the summariser, behind its own or in their place.
     """
 
     target: str | None
     summarize: bool | None = None
     instructions: str = ""
     label: str = ""
+    replace_instructions: bool = False
 
 
 class Fork(Struct, frozen=True, tag="fork", forbid_unknown_fields=True):
@@ -184,7 +186,7 @@ class BadRequest(Exception):
 class _Envelope(Struct):
     method: str
     id: RequestId = None
-    params: Raw = Raw(b"{}")
+    params: Raw = Raw(b"null")
 
 
 class _Id(Struct):
@@ -193,6 +195,7 @@ class _Id(Struct):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _id = msgspec.json.Decoder(_Id)
+_NOTHING = Raw(b"{}")
 
 
 def method_of(params: type[Params] | Params) -> str:
@@ -222,8 +225,9 @@ def parse(line: bytes) -> Request:
             f"no method {envelope.method[:100]!r}; there are {known}",
             envelope.id,
         )
+    is_absent = bytes(envelope.params) == b"null"
     try:
-        params = decoder.decode(envelope.params)
+        params = decoder.decode(_NOTHING if is_absent else envelope.params)
     except (msgspec.DecodeError, RecursionError) as error:
         raise BadRequest(
             "invalid_request", f"params of {envelope.method}: {error}", envelope.id

@@ -104,7 +104,7 @@ def _request(kind: type[Params], definition: Object) -> Object:
         "properties": {
             "id": ID,
             "method": {"const": method_of(kind)},
-            "params": params,
+            "params": params if required else {"anyOf": [params, {"type": "null"}]},
         },
         "required": ["method", "params"] if required else ["method"],
     }

@@ -29,6 +29,7 @@ from pod.protocol.client import Client, NotThere, connect
 from tests.benchmarks.made import source_text
 from tests.benchmarks.table import show
 from tests.command import ROOT
+from tests.recorded import inherited
 from worker.api import Request, ToolResult
 from worker.model import Model
 from worker.policy import Decide, Reply, call, say
@@ -193,7 +194,7 @@ def _listeners(path: Path) -> Iterator[None]:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "tests.benchmarks.listeners", str(path)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **inherited()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

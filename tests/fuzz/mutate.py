@@ -1,5 +1,6 @@
 """Inputs made of other inputs: pure functions of bytes and a random number generator."""
 
+import re
 from collections.abc import Sequence
 from random import Random
 
@@ -37,6 +38,8 @@ NASTY = (
 )
 """Bytes that have broken parsers before."""
 
+_NAME = re.compile(rb'"[^"\\\n]{1,40}"')
+
 
 def mutated(
     data: bytes, others: Sequence[bytes], words: Sequence[bytes], random: Random
@@ -52,7 +55,7 @@ def _changed(
 ) -> bytes:
     at = random.randint(0, len(data))
     end = min(len(data), at + int(random.expovariate(1 / 12)) + 1)
-    match random.randrange(9):
+    match random.randrange(10):
         case 0:  # another bit
             if at == len(data):
                 return data
@@ -76,6 +79,11 @@ def _changed(
         case 7:  # the end of another
             other = random.choice(others)
             return data[:at] + other[random.randint(0, len(other)) :]
+        case 8:  # one name in the place of another: what refers, and to what
+            if not (names := list(_NAME.finditer(data))):
+                return data
+            there, put = random.choice(names), random.choice(names)
+            return data[: there.start()] + put[0] + data[there.end() :]
         case _:  # a line moved
             lines = data.split(b"\n")
             line = lines.pop(random.randrange(len(lines)))

@@ -11,9 +11,10 @@ from pod.compaction.job import Done
 from pod.entries import FORMAT, Compaction, Header, ItemEntry, Mode
 from pod.load_manifest import Loaded
 from pod.merge import merge
+from pod.open_model import model_of
 from pod.pod import Pod
 from pod.session import Session
-from pod.setup import Parts, assemble, model_of, open_pod
+from pod.setup import Parts, assemble, open_pod
 from tests.measure.planted import Step
 from worker.api import Request
 from worker.loop import Setup

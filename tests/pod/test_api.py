@@ -13,7 +13,7 @@ from pod.compaction.job import Skipped
 from pod.entries import InputEntry, ItemEntry, RunEnd, RunStart, ToolStart
 from pod.errors import AlreadyRunning, NotRunning, SetupError
 from pod.events import Event
-from tests.command import ROOT
+from tests.recorded import inherited
 from tools.python_function import FunctionError
 from worker.client import TextDelta
 from worker.events import Warning
@@ -166,6 +166,37 @@ async def test_a_listener_that_raises_is_taken_off_and_told_of(place: Path) -> N
     assert "broken was taken off: ValueError: no" in warning.message
 
 
+async def test_listeners_that_raise_at_whatever_they_hear_end_no_run(
+    place: Path,
+) -> None:
+    heard: list[Event] = []
+    calls: list[str] = []
+
+    def first(event: Event) -> None:
+        calls.append("first")
+        raise ValueError("no")
+
+    def second(event: Event) -> None:
+        calls.append("second")
+        raise ValueError("not even a warning")
+
+    def last(event: Event) -> None:
+        calls.append("last")
+        take_off()
+        raise ValueError("and gone")
+
+    async with Pod.from_manifest(cwd=place) as pod:
+        for each in (first, second):
+            pod.add_listener(each)
+        take_off = pod.add_listener(last)
+        pod.add_listener(heard.append, types=[Warning])
+        end = await pod.run("one")
+
+    assert end.outcome == "finished"
+    assert sorted(calls) == ["first", "last", "second"]
+    assert len(heard) == 3
+
+
 async def test_a_listener_can_be_taken_off(place: Path) -> None:
     heard: list[Event] = []
     async with Pod.from_manifest(cwd=place) as pod:
@@ -299,7 +330,7 @@ def test_importing_pod_imports_nothing_of_it() -> None:
 
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
-        env={"PYTHONPATH": str(ROOT)},
+        env=inherited(),
         capture_output=True,
         text=True,
         check=True,

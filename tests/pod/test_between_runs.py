@@ -1,7 +1,6 @@
 """What is done with a Pod that stays between two runs: leaf, model, forks."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -35,18 +34,21 @@ from pod.errors import (
 from pod.live import LivePod
 from pod.manifest import Manifest
 from pod.pod import Switched
+from pod.protocol.answers import Navigated
+from pod.protocol.messages import Navigate
+from pod.protocol.perform import perform
 from tests.fakes import called, said
 from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
-from tests.pod.test_pod import Case
+from tests.pod.runs import Case
 from tests.worker.compact import policies
 from worker.api import Request, Thinking, ToolUse
 from worker.client import Client, Delta, Response
 from worker.history import faults
 from worker.items import AssistantText, Reasoning
+from worker.limits import Spent
 from worker.policy import Script, call, say, think
 from worker.scripted import ScriptedClient
-from worker.usage import Usage
 
 SMALL = replace(MODEL, id="small", window=30_000)
 LARGE_TABLE = replace(TABLE, compact_threshold=40_000, turn_threshold=45_000)
@@ -296,19 +298,18 @@ class Summarising:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
         self.is_reached = True
         await self.is_open.wait()
         return Summarized(
-            text=f"Branch: {instructions}",
+            text=f"Branch{' alone' * replace_instructions}: {instructions}",
             details=FileDetails(),
             model="m",
             summarised=len(entries),
             left_out=0,
-            usage=Usage(),
-            cost=Decimal(0),
             seconds=0.0,
         )
 
@@ -358,6 +359,31 @@ async def test_input_during_a_navigation_is_run_where_the_session_went() -> None
     assert "Branch: short" in texts(case.session.items)[2]
     assert texts(case.session.items)[3:] == ["c", "three"]
     assert faults(case.session.items) == []
+
+
+@pytest.mark.parametrize(
+    ("replaces", "summary"), [(False, "Branch: short"), (True, "Branch alone: short")]
+)
+async def test_a_client_says_whether_instructions_take_the_place_of_the_summarisers(
+    replaces: bool, summary: str
+) -> None:
+    case = Case([said("one")], [said("two")])
+    await talk(case, "a", "b")
+    summarising = Summarising()
+    summarising.is_open.set()
+    doors = Doors(summarizer=lambda: summarising)
+    way = Navigate(
+        answer(case, 0),
+        summarize=True,
+        instructions="short",
+        replace_instructions=replaces,
+    )
+
+    async with living(case.pod, case.heard, doors=doors) as live:
+        moved = await perform(way, live)
+
+    assert isinstance(moved, Navigated)
+    assert summary in texts(case.session.items)[2]
 
 
 async def test_an_interrupt_cancels_a_navigation_and_hands_the_input_back() -> None:
@@ -430,6 +456,7 @@ async def test_a_bug_in_what_was_asked_for_is_the_answer_and_the_pod_goes_on() -
             self,
             entries: Sequence[AnyEntry],
             *,
+            spent: Spent,
             instructions: str = "",
             replace_instructions: bool = False,
         ) -> Summarized:

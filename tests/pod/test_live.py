@@ -28,7 +28,7 @@ from tests.fakes import FakeTool, called, said
 from tests.pod.compaction.pods import header
 from tests.pod.faults import SmallDisk
 from tests.pod.lives import Gate, living, reaching, texts, until
-from tests.pod.test_pod import Case
+from tests.pod.runs import Case
 from tools.base import Call, ToolOutput
 from worker.client import Failure
 from worker.events import Retry, Warning

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,9 +40,9 @@ from tests.pod.lives import reaching
 from tests.worker.compact import policies
 from worker.history import faults
 from worker.items import UserText
+from worker.limits import Spent
 from worker.policy import Route
 from worker.scripted import ScriptedClient
-from worker.usage import Usage
 
 What = Literal[
     "prompt",
@@ -100,6 +99,7 @@ class Slow:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
@@ -111,8 +111,6 @@ class Slow:
             model="m",
             summarised=len(entries),
             left_out=0,
-            usage=Usage(),
-            cost=Decimal(0),
             seconds=0.0,
         )
 

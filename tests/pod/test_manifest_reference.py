@@ -6,6 +6,7 @@ import tomli
 from msgspec import Struct
 from msgspec.structs import asdict, fields
 
+from pod.command_reference import commands_page
 from pod.manifest import Manifest
 from pod.manifest_errors import arrays_of, tables_of
 from pod.manifest_reference import example_manifest, manifest_page
@@ -20,6 +21,7 @@ EXAMPLE = (ROOT / "manifest.example.toml").read_text(encoding="utf-8")
     [
         ("manifest.example.toml", example_manifest()),
         ("docs/manifest.md", manifest_page()),
+        ("docs/commands.md", commands_page()),
     ],
 )
 def test_what_is_made_from_the_code_is_current(name: str, made: str) -> None:

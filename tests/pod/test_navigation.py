@@ -1,6 +1,6 @@
 """Moving the leaf: where it goes, what is left behind, and what may stop it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,17 +9,14 @@ import trio
 from msgspec.structs import replace
 
 from pod.branch_summary.content import NO_CONTENT
-from pod.branch_summary.summary import Summarized, Summarizer
+from pod.branch_summary.summary import Summarized
 from pod.compaction.framing import branch_summary_text
 from pod.entries import (
     AnyEntry,
     BranchSummary,
     CompactionStart,
     CustomMessage,
-    FileDetails,
     InputEntry,
-    ItemEntry,
-    Known,
     Label,
     Leaf,
     NavigationFailed,
@@ -29,9 +26,6 @@ from pod.entries import (
 )
 from pod.errors import DiskFull, EntryNotFound, NavigationMissed, NavigationRefused
 from pod.events import NavigateStart
-from pod.hooks.answers import BeforeTreeAnswer, HookSummary
-from pod.hooks.hooks import Hook, Hooks
-from pod.hooks.payloads import AnyPayload, BeforeTree, Navigated
 from pod.log import read_log
 from pod.navigation import Navigation, navigate
 from pod.recovery import CUT_OFF
@@ -39,50 +33,10 @@ from pod.session import Session
 from tests.makers import call, said, synthetic, user
 from tests.pod.compaction.histories import SUMMARY
 from tests.pod.faults import SmallDisk
-from tests.pod.logs import HEADER
+from tests.pod.navigations import USED, Case, Fake
 from worker.events import Warning
-from worker.items import Item, SystemText
-from worker.usage import Usage
-
-USED = Usage(input=100, output=20)
-
-
-class Fake:
-    """Summarises a branch by naming its entries; *meanwhile* happens before that."""
-
-    def __init__(
-        self,
-        *,
-        error: Exception | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.asked: list[tuple[list[str], str, bool]] = []
-        self._error = error
-        self._meanwhile = meanwhile
-
-    async def summarize(
-        self,
-        entries: Sequence[AnyEntry],
-        *,
-        instructions: str = "",
-        replace_instructions: bool = False,
-    ) -> Summarized:
-        ids = [entry.id for entry in entries]
-        self.asked.append((ids, instructions, replace_instructions))
-        await trio.lowlevel.checkpoint()
-        self._meanwhile()
-        if self._error is not None:
-            raise self._error
-        return Summarized(
-            text=f"Did {' '.join(ids)}.",
-            details=FileDetails(modified_files=("a.py",)),
-            summarised=len(ids),
-            left_out=0,
-            model="m",
-            usage=USED,
-            cost=Decimal("0.5"),
-            seconds=1.5,
-        )
+from worker.items import SystemText
+from worker.limits import Spent
 
 
 class Sleeping(Fake):
@@ -96,67 +50,14 @@ class Sleeping(Fake):
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
+        spent.charge(USED, Decimal("0.5"))
         self.began.set()
         await trio.sleep_forever()
         raise AssertionError
-
-
-class Case:
-    """A session on which two ways lead on from the same answer.
-
-    q1 - a1 - q2 - a2 and, from a1, q3 - a3: the names are attributes, the leaf is
-    at a3.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.session = Session.create(path, HEADER)
-        self.told: list[NavigateStart | Warning] = []
-        self.q1 = self.add(user("q1"))
-        self.a1 = self.add(said("a1"))
-        self.q2 = self.add(user("q2"))
-        self.a2 = self.add(said("a2"))
-        self.session.navigate(self.a1)
-        self.q3 = self.add(user("q3"))
-        self.a3 = self.add(said("a3"))
-
-    def add(self, item: Item) -> str:
-        [entry] = self.session.append(ItemEntry(item=item))
-        return entry.id
-
-    async def go(
-        self,
-        target: str | None,
-        *,
-        summarize: bool = False,
-        instructions: str = "",
-        replace_instructions: bool = False,
-        label: str = "",
-        hooks: Hooks | None = None,
-        summarizer: Summarizer | None = None,
-        abort: trio.CancelScope | None = None,
-    ) -> Navigation:
-        return await navigate(
-            self.session,
-            target,
-            summarize=summarize,
-            instructions=instructions,
-            replace_instructions=replace_instructions,
-            label=label,
-            hooks=hooks,
-            summarizer=summarizer,
-            tell=self.told.append,
-            abort=abort,
-        )
-
-    def written(self) -> list[AnyEntry]:
-        assert self.session.path is not None
-        return list(read_log(self.session.path).entries)
-
-    def of(self, kind: type[Known]) -> list[AnyEntry]:
-        return [entry for entry in self.written() if isinstance(entry, kind)]
 
 
 @pytest.fixture
@@ -164,26 +65,6 @@ def case(tmp_path: Path) -> Iterator[Case]:
     case = Case(tmp_path / "s.jsonl")
     yield case
     case.session.close()
-
-
-def hooks(answer: object, heard: list[AnyPayload] | None = None) -> Hooks:
-    """Return a hook of both events; *answer* is for the one before."""
-
-    async def ask(payload: AnyPayload) -> object:
-        if heard is not None:
-            heard.append(payload)
-        if isinstance(payload, Navigated):
-            return None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    return Hooks(
-        [
-            Hook(event="session_before_tree", name="h", ask=ask),
-            Hook(event="session_tree", name="h", ask=ask),
-        ]
-    )
 
 
 async def test_going_to_where_the_leaf_is_does_nothing(case: Case) -> None:
@@ -442,6 +323,7 @@ async def test_aborted_the_leaf_is_where_it_was(case: Case) -> None:
     [failed] = case.of(NavigationFailed)
     assert isinstance(failed, NavigationFailed)
     assert (failed.target, failed.code) == (case.a2, "cancelled")
+    assert (failed.usage, failed.cost_usd) == (USED, 0.5)
 
 
 async def test_cancelled_from_outside_the_cancel_passes(case: Case) -> None:
@@ -458,12 +340,7 @@ async def test_cancelled_from_outside_the_cancel_passes(case: Case) -> None:
 
 
 async def test_a_failure_leaves_the_leaf_and_stands_in_the_log(case: Case) -> None:
-    error = NavigationMissed(
-        "the branch summary was cut off",
-        code="truncated",
-        usage=USED,
-        cost=Decimal("0.25"),
-    )
+    error = NavigationMissed("the branch summary was cut off", code="truncated")
 
     with pytest.raises(NavigationMissed, match="cut off"):
         await case.go(case.a2, summarize=True, summarizer=Fake(error=error))
@@ -471,7 +348,7 @@ async def test_a_failure_leaves_the_leaf_and_stands_in_the_log(case: Case) -> No
     assert case.session.leaf == case.a3
     [failed] = case.of(NavigationFailed)
     assert isinstance(failed, NavigationFailed)
-    assert (failed.code, failed.usage, failed.cost_usd) == ("truncated", USED, 0.25)
+    assert (failed.code, failed.usage, failed.cost_usd) == ("truncated", USED, 0.5)
     assert case.of(BranchSummary) == []
 
 
@@ -598,118 +475,3 @@ async def test_the_start_is_told_before_the_leaf_moves(case: Case) -> None:
             summarize=True,
         )
     ]
-
-
-async def test_hooks_hear_of_a_navigation_before_and_after(case: Case) -> None:
-    heard: list[AnyPayload] = []
-
-    found = await case.go(
-        case.q2,
-        summarize=True,
-        instructions="i",
-        label="l",
-        summarizer=Fake(),
-        hooks=hooks(None, heard),
-    )
-
-    assert heard == [
-        BeforeTree(
-            session="s1",
-            target=case.q2,
-            old_leaf=case.a3,
-            common_ancestor=case.a1,
-            entries=(case.q3, case.a3),
-            wants_summary=True,
-            instructions="i",
-            replace_instructions=False,
-            label="l",
-        ),
-        Navigated(
-            session="s1",
-            old_leaf=case.a3,
-            new_leaf=found.new_leaf,
-            entry=found.entry,
-            from_hook=False,
-        ),
-    ]
-
-
-async def test_a_hook_can_cancel(case: Case) -> None:
-    heard: list[AnyPayload] = []
-    answer = BeforeTreeAnswer(cancel=True, message="not now")
-
-    found = await case.go(
-        case.a2, summarize=True, summarizer=Fake(), hooks=hooks(answer, heard)
-    )
-
-    assert found == Navigation(case.a3, case.a3, cancelled=True, message="not now")
-    assert case.session.leaf == case.a3
-    assert [type(payload) for payload in heard] == [BeforeTree]
-
-
-async def test_a_hook_s_summary_is_used_where_one_was_asked_for(case: Case) -> None:
-    fake = Fake()
-    details = FileDetails(read_files=("r",))
-    answer = BeforeTreeAnswer(summary=HookSummary(text="By hook.", details=details))
-
-    found = await case.go(case.a2, summarize=True, summarizer=fake, hooks=hooks(answer))
-
-    assert fake.asked == []
-    assert found.entry is not None
-    assert (found.entry.summary, found.entry.details) == ("By hook.", details)
-    assert found.entry.from_hook
-
-
-async def test_a_hook_s_summary_is_not_used_where_none_was_asked_for(
-    case: Case,
-) -> None:
-    answer = BeforeTreeAnswer(summary=HookSummary(text="By hook."))
-
-    found = await case.go(case.a2, hooks=hooks(answer))
-
-    assert found == Navigation(case.a3, case.a2)
-
-
-@pytest.mark.parametrize("text", [" \n", "x" * 64_001])
-async def test_a_hook_s_summary_that_cannot_be_used_is_told_and_replaced(
-    case: Case, text: str
-) -> None:
-    fake = Fake()
-    answer = BeforeTreeAnswer(summary=HookSummary(text=text))
-
-    found = await case.go(case.a2, summarize=True, summarizer=fake, hooks=hooks(answer))
-
-    assert len(fake.asked) == 1
-    assert found.entry is not None
-    assert not found.entry.from_hook
-    assert [type(event) for event in case.told] == [Warning, NavigateStart]
-
-
-async def test_a_hook_that_throws_changes_nothing(case: Case) -> None:
-    fake = Fake()
-
-    found = await case.go(
-        case.a2, summarize=True, summarizer=fake, hooks=hooks(ValueError("boo"))
-    )
-
-    assert len(fake.asked) == 1
-    assert found.new_leaf == case.session.leaf != case.a3
-
-
-async def test_a_hook_can_set_the_instructions_and_the_label(case: Case) -> None:
-    fake = Fake()
-    answer = BeforeTreeAnswer(
-        instructions="only files", replace_instructions=True, label="by hook"
-    )
-
-    found = await case.go(
-        case.a2,
-        summarize=True,
-        instructions="asked",
-        summarizer=fake,
-        hooks=hooks(answer),
-    )
-
-    assert fake.asked[0][1:] == ("only files", True)
-    assert found.entry is not None
-    assert case.session.tree.labels[found.entry.id].label == "by hook"

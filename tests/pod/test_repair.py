@@ -1,5 +1,6 @@
 import errno
 import stat
+import time
 from pathlib import Path
 from random import Random
 
@@ -201,6 +202,27 @@ def test_whatever_the_ids_a_mended_log_has_no_damage(entries: list[AnyEntry]) ->
     found = scan([*lines, mend.notice(AT, "a")])
 
     assert (found.damage, found.torn) == ((), None)
+
+
+def seconds_to_mend(data: bytes) -> float:
+    started = time.thread_time()
+    for _ in Mend("s1").lines(read([data])):
+        pass
+    return time.thread_time() - started
+
+
+@pytest.mark.parametrize("ids", [1, 10_000], ids=["of one id", "each of two"])
+def test_a_log_of_repeated_entries_is_mended_in_linear_time(ids: int) -> None:
+    def data(size: int) -> bytes:
+        return written(
+            [
+                replace(said(f"m{n}"), seq=n, at=AT, id=f"e{n % min(ids, size // 2)}")
+                for n in range(1, size + 1)
+            ]
+        )
+
+    # 16 times as much; in quadratic time it would take 256 times as long.
+    assert seconds_to_mend(data(6_400)) < 80 * seconds_to_mend(data(400))
 
 
 def test_cycles_and_parents_that_come_later_are_undone(path: Path) -> None:

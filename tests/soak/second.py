@@ -4,6 +4,7 @@ It stays, so that asking it takes milliseconds: each line it reads is a log to g
 at, each line it writes is what came of that.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from pod.errors import SessionError
 from pod.log import read_log
 from pod.session import Session
 from pod.store import Store
-from tests.command import ROOT
+from tests.recorded import ROOT, inherited
 from tests.soak.promises import broken
 
 
@@ -90,6 +91,7 @@ def second_process(forks: Path) -> Iterator[SecondProcess]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.soak.second"],
         cwd=ROOT,
+        env={**os.environ, **inherited()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:

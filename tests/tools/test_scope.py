@@ -371,6 +371,17 @@ def test_a_write_with_a_stamp_needs_the_file_unchanged(
     assert (base / "ws/d/f").read_text() == "longer"
 
 
+def test_a_write_with_a_stamp_makes_no_file_anew(scope: Scope, base: Path) -> None:
+    opened = scope.open_read("d/f")
+    opened.file.close()
+    (base / "ws/d/f").unlink()
+
+    with pytest.raises(ToolError, match="d/f was changed meanwhile: read it again"):
+        scope.write_atomic("d/f", b"x", stamp=opened.stamp)
+
+    assert not (base / "ws/d/f").exists()
+
+
 def test_a_failed_write_leaves_nothing_behind(scope: Scope, base: Path) -> None:
     (base / "ws/full").mkdir()
     (base / "ws/full/f").mkdir()

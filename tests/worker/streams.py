@@ -4,7 +4,10 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from worker.client import Delta, Response
+import pytest
+
+from worker.client import Delta, Failure, ProviderError, Response
+from worker.items import AssistantText
 from worker.stream import Fold
 
 
@@ -72,3 +75,13 @@ def naive_events(path: Path) -> list[dict[str, object]]:
     """Read a recorded stream with nothing of ours: its data lines, as JSON."""
     lines = path.read_bytes().decode().replace("\r\n", "\n").split("\n")
     return [json.loads(line[5:]) for line in lines if line.startswith("data:")]
+
+
+def failure_of(data: bytes, chunk: int = 1 << 20) -> Failure:
+    with pytest.raises(ProviderError) as raised:
+        folded(data, chunk)
+    return raised.value.failure
+
+
+def said(words: str) -> AssistantText:
+    return AssistantText(text=words, response="msg_1")

@@ -24,6 +24,7 @@ from worker.anthropic_client import LARGEST_ERROR, AnthropicClient, ModelLimits
 from worker.api import Message, Request, Text, ToolSpec
 from worker.client import Delta, Failure, ProviderError, Response, TextDelta
 from worker.items import AssistantText
+from worker.keys import NO_KEY
 from worker.usage import Usage
 
 
@@ -42,14 +43,14 @@ def answer(body: bytes, status: int = 200, **headers: str) -> httpx2.MockTranspo
     )
 
 
-async def ask(transport: httpx2.AsyncBaseTransport) -> Response:
-    async with AnthropicClient(api_key="k", transport=transport) as client:
+async def ask(transport: httpx2.AsyncBaseTransport, api_key: str = "k") -> Response:
+    async with AnthropicClient(api_key=api_key, transport=transport) as client:
         return await client.ask(REQUEST, ignore)
 
 
-async def failure(transport: httpx2.AsyncBaseTransport) -> Failure:
+async def failure(transport: httpx2.AsyncBaseTransport, api_key: str = "k") -> Failure:
     with pytest.raises(ProviderError) as caught:
-        await ask(transport)
+        await ask(transport, api_key)
     return caught.value.failure
 
 
@@ -121,6 +122,17 @@ async def test_an_error_status_says_what_is_wrong(status: int, kind: str) -> Non
         request_id="req_1",
     )
     assert found.kind == kind
+
+
+async def test_a_server_that_wants_a_key_where_none_is_set_is_told_apart() -> None:
+    body = b'{"type":"error","error":{"type":"some_error","message":"It is so."}}'
+
+    found = await failure(answer(body, 401), api_key=NO_KEY)
+
+    assert found.message == (
+        "401 some_error: It is so. (request id req_1); no key is set: [model]"
+        " api_key_env names its variable"
+    )
 
 
 async def test_a_prompt_that_is_too_long_comes_with_its_figures() -> None:

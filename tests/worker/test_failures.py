@@ -52,6 +52,7 @@ def test_the_message_says_status_type_text_and_request_id() -> None:
         (413, "payload_too_large"),
         (418, "invalid"),
         (422, "invalid"),
+        (425, "server"),
         (429, "rate_limit"),
         (500, "server"),
         (502, "server"),
@@ -97,6 +98,26 @@ def test_a_rate_limit_on_tokens_is_no_overflow() -> None:
     assert classify(None, None, "Too many tokens per minute", {}).kind == "rate_limit"
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, "auth"),
+        (403, "auth"),
+        (404, "not_found"),
+        (408, "server"),
+        (409, "server"),
+        (529, "overloaded"),
+    ],
+)
+def test_a_status_that_says_what_it_is_is_no_overflow_whatever_the_text(
+    status: int, kind: FailureKind
+) -> None:
+    text = "no access to models with a maximum context length of 200000 tokens"
+
+    assert classify(400, None, text, {}).kind == "overflow"
+    assert classify(status, None, text, {}).kind == kind
+
+
 def test_an_overflow_answered_as_a_server_fault_is_not_retried() -> None:
     failure = classify(500, None, "the request exceeds the available context size", {})
 
@@ -137,8 +158,9 @@ def test_the_provider_may_call_off_a_retry() -> None:
     assert (failure.kind, failure.is_transient) == ("server", False)
 
 
-def test_the_provider_may_not_ask_for_a_retry_of_a_bad_request() -> None:
-    failure = classify(400, None, "no", {"x-should-retry": "true"})
+@pytest.mark.parametrize("status", [400, 422])
+def test_the_provider_may_not_ask_for_a_retry_of_a_bad_request(status: int) -> None:
+    failure = classify(status, None, "no", {"x-should-retry": "true"})
 
     assert (failure.kind, failure.is_transient) == ("invalid", False)
 

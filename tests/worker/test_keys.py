@@ -124,3 +124,9 @@ def test_short_values_are_no_secrets() -> None:
         "a-long-token",
     )
     assert secrets_of({KEY: KEY_TEXT}, KEY_TEXT) == (KEY_TEXT,)
+
+
+def test_secrets_are_looked_for_without_the_blanks_around_them() -> None:
+    env = {KEY: f"{KEY_TEXT}\n", "ANTHROPIC_AUTH_TOKEN": " a-long-token "}
+
+    assert secrets_of(env, f"{KEY_TEXT}\n") == (KEY_TEXT, "a-long-token")

@@ -6,7 +6,9 @@ from typing import TypeGuard
 
 import pytest
 import trio
+from msgspec.structs import replace
 
+from pod.events import PodLive
 from tests.fakes import (
     FakeTool,
     Heard,
@@ -20,7 +22,7 @@ from tests.fakes import (
 from tests.turns import MODEL, done, setup_for
 from tests.worker.loopback.pictures import png
 from tools.base import Call, Image, Tool, ToolOutput
-from worker.client import Failure, FailureKind
+from worker.client import Failure, FailureKind, TextDelta
 from worker.content import count_images
 from worker.endings import (
     Ending,
@@ -31,7 +33,7 @@ from worker.endings import (
     Refused,
     Yielded,
 )
-from worker.events import RequestStart, Retry, Warning
+from worker.events import Live, RequestStart, Retry, Warning
 from worker.items import (
     AssistantText,
     Item,
@@ -44,6 +46,7 @@ from worker.limits import Limits, Spent
 from worker.loop import run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
+from worker.scripted import Script, ScriptedClient, say
 from worker.usage import Usage
 
 
@@ -66,6 +69,7 @@ class Case:
         self.client = StepClient(*steps)
         self.history = history or MemoryHistory(UserText(text="go"))
         self.heard = Heard()
+        self.listen: Callable[[Live | PodLive], None] = self.heard
         self.spent = Spent()
         self.yields_at = 1_000
         self.setup = setup_for(
@@ -83,7 +87,7 @@ class Case:
             self.setup,
             self.history,
             spent=self.spent,
-            listen=self.heard,
+            listen=self.listen,
             occupancy=occupancy,
             gate=self.gate,
         )
@@ -191,6 +195,29 @@ async def test_usage_of_a_broken_answer_is_billed(
     assert case.spent.cost == Decimal("0.02")
     assert case.history.usages[0].stop_reason == "failed:truncated"
     assert case.history.usages[0].context_tokens is None
+
+
+async def test_usage_of_an_answer_that_is_cancelled_half_way_is_billed() -> None:
+    case = Case()
+    client = ScriptedClient(Script([say("word " * 100)]), case.setup.model)
+    case.setup = replace(case.setup, client=client)
+    with trio.CancelScope() as scope:
+
+        def cancel_at_the_first_words(event: Live | PodLive) -> None:
+            if isinstance(event, TextDelta):
+                scope.cancel()
+
+        case.listen = cancel_at_the_first_words
+        await case.run()
+
+    (used,) = case.history.usages
+    assert scope.cancelled_caught
+    assert used.stop_reason == "cancelled"
+    assert used.usage == case.spent.usage
+    assert used.usage.input > 0
+    assert case.spent.cost == used.cost == Decimal("0.01")
+    assert used.context_tokens is None
+    assert case.added == []
 
 
 async def test_a_limit_on_requests_ends_the_turn_with_every_call_answered() -> None:

@@ -14,6 +14,7 @@ from worker.api import (
     ToolUse,
 )
 from worker.client import (
+    BrokenOff,
     Client,
     Delta,
     Failure,
@@ -80,7 +81,7 @@ async def test_deltas_add_up_to_the_answer() -> None:
     assert [type(i) for i in response.items] == [Reasoning, AssistantText, ToolCall]
 
 
-async def test_an_answer_can_be_cancelled_half_way() -> None:
+async def test_an_answer_can_be_cancelled_half_way_and_tells_what_is_billed() -> None:
     told: list[Delta] = []
     with trio.CancelScope() as scope:
 
@@ -93,7 +94,8 @@ async def test_an_answer_can_be_cancelled_half_way() -> None:
             await client.ask(ASKED, cancel_after_two)
 
     assert scope.cancelled_caught
-    assert len(told) == 2
+    assert [type(delta) for delta in told] == [TextDelta, TextDelta, BrokenOff]
+    assert told[-1] == BrokenOff(Usage(input=25, output=1))
 
 
 async def test_a_reply_s_own_usage_is_taken() -> None:

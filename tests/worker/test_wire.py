@@ -1,21 +1,16 @@
 import itertools
 import time
-from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
-import pytest
 from hypothesis import given, strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
 
-from prompts import load
 from tests.makers import (
     MODEL,
     call,
     history,
     opaque,
-    picture,
     result,
     said,
     thought,
@@ -23,77 +18,22 @@ from tests.makers import (
     user,
 )
 from tests.strategies import histories, models, modest
+from tests.worker.wires import (
+    NEUTRAL,
+    answer,
+    flat,
+    marks,
+    messages_of,
+    request_of,
+    use,
+)
 from worker import api
 from worker.client import Response
-from worker.content import Media
 from worker.history import legal_cuts, settle
 from worker.items import FromModel, Item, Reasoning, ToolCall, ToolResult
 from worker.model import Model
 from worker.validate import problems
-from worker.wire import Cache, clamp_max_tokens, items_of, to_request
-
-NEUTRAL = api.Text(load("neutral_user"))
-NO_CACHE = Cache(enabled=False)
-
-
-def request_of(
-    items: Sequence[Item],
-    model: Model = MODEL,
-    *,
-    cache: Cache = NO_CACHE,
-    previous_length: int | None = None,
-    media: Media | None = None,
-    max_tokens: int | None = None,
-) -> api.Request:
-    return to_request(
-        items,
-        system="be good",
-        tools=(),
-        model=model,
-        cache=cache,
-        previous_length=previous_length,
-        media=media or Media(),
-        max_tokens=max_tokens,
-    )
-
-
-def messages_of(
-    items: Sequence[Item], model: Model = MODEL
-) -> list[tuple[str, tuple[api.Block, ...]]]:
-    request = request_of(items, model)
-
-    assert problems(request, model=model) == []
-    return [(message.role, message.content) for message in request.messages]
-
-
-def use(call_id: str, name: str = "bash", arguments: str = "{}") -> api.ToolUse:
-    return api.ToolUse(call_id, name, Raw(arguments.encode()))
-
-
-def answer(call_id: str, text: str = "ok") -> api.ToolResult:
-    return api.ToolResult(call_id, (api.Text(text),))
-
-
-def flat(request: api.Request) -> list[api.Block]:
-    return [
-        block if isinstance(block, UNMARKED) else replace(block, cache_control=UNSET)
-        for message in request.messages
-        for block in message.content
-    ]
-
-
-def marks(request: api.Request) -> list[int]:
-    """Return which of the messages' blocks have a cache mark."""
-    blocks = [block for message in request.messages for block in message.content]
-    return [
-        at
-        for at, block in enumerate(blocks)
-        if not isinstance(block, UNMARKED) and block.cache_control is not UNSET
-    ]
-
-
-UNMARKED = (api.Thinking, api.RedactedThinking, api.Opaque)
-UNSET = msgspec.UNSET
+from worker.wire import Cache, clamp_max_tokens, items_of
 
 
 @modest
@@ -352,96 +292,6 @@ def test_a_stripped_text_keeps_its_other_fields() -> None:
     )
 
 
-def test_there_is_no_prefill_while_thinking_is_on() -> None:
-    model = replace(MODEL, prefill=True, thinking="adaptive")
-
-    assert messages_of([user("go"), said("done")], model)[-1] == ("user", (NEUTRAL,))
-
-
-def test_reasoning_that_led_to_nothing_is_not_sent() -> None:
-    items = history(
-        user("go"),
-        thought("a", "r"),
-        call("a", "r"),
-        thought("b", "r"),
-        result("a"),
-        thought("c", "s"),
-        said("", "s"),
-    )
-
-    assert messages_of(items) == [
-        ("user", (api.Text("go"),)),
-        ("assistant", (api.Thinking("a", "signed a"), use("a"))),
-        ("user", (answer("a"),)),
-    ]
-
-
-def test_reasoning_of_another_model_and_unsigned_reasoning_stay_at_home() -> None:
-    items = history(
-        user("go"),
-        thought("theirs", "r", model="other-2"),
-        Reasoning("unsigned", "r", MODEL.id),
-        said("hello", "r"),
-        user("go on"),
-    )
-
-    assert messages_of(items)[1] == ("assistant", (api.Text("hello"),))
-
-
-def test_reasoning_of_a_dated_snapshot_is_ones_own() -> None:
-    own = thought("mine", "r", model=f"{MODEL.id}-20260101")
-
-    assert messages_of([user("go"), own, said("hello", "r"), user("on")])[1] == (
-        "assistant",
-        (api.Thinking("mine", "signed mine"), api.Text("hello")),
-    )
-
-
-@pytest.mark.parametrize(
-    ("thinking", "expected"), [(2048, "off"), ("adaptive", "adaptive"), (None, None)]
-)
-def test_a_budget_is_off_while_the_open_tool_loop_has_lost_its_reasoning(
-    thinking: Literal["adaptive"] | int | None, expected: str | None
-) -> None:
-    model = replace(MODEL, thinking=thinking, temperature=0.5)
-    loop = history(user("go"), thought(of="a"), call("a"), result("a"))
-
-    inside = request_of([call("x"), result("x"), *loop[1:]], model)
-    whole = request_of(loop, model)
-    closed = request_of([call("x"), result("x"), said("done"), user("on")], model)
-
-    assert [inside.thinking, whole.thinking, closed.thinking] == [
-        expected,
-        thinking,
-        thinking,
-    ]
-    for request in (inside, whole, closed):
-        assert problems(request, model=model) == []
-
-
-def test_reasoning_is_not_sent_while_thinking_is_off() -> None:
-    model = replace(MODEL, thinking="off")
-    items = history(user("go"), thought(of="a"), call("a"), result("a"))
-
-    assert messages_of(items, model)[1] == ("assistant", (use("a"),))
-
-
-@pytest.mark.parametrize(
-    ("max_tokens", "expected"),
-    [(8000, 4096), (4096, 2048), (1500, 1024), (1024, "off")],
-)
-def test_a_thinking_budget_stays_below_max_tokens(
-    max_tokens: int, expected: int | str
-) -> None:
-    model = replace(MODEL, thinking=4096, temperature=0.5)
-
-    request = request_of([user("go")], model, max_tokens=max_tokens)
-
-    assert request.thinking == expected
-    assert request.temperature == (0.5 if expected == "off" else None)
-    assert problems(request, model=model) == []
-
-
 def test_max_tokens_is_what_is_left_of_the_window() -> None:
     assert clamp_max_tokens(MODEL, 1_000) == 8_000
     assert clamp_max_tokens(MODEL, 195_000) == 5_000
@@ -495,50 +345,6 @@ def test_duplicate_results_of_one_call_are_still_seen() -> None:
     ]
 
 
-def test_many_images_lose_the_oldest_a_quarter_at_a_time() -> None:
-    # corpus case 15: screenshots until the body is too large for every request.
-    media = Media(images=8, bytes=1_000)
-    items = history(user("go"))
-    sent: list[int] = []
-    for number in range(20):
-        items += [call(f"{number}"), result(f"{number}", "ok", picture())]
-        request = request_of(items, media=media)
-        sent.append(
-            sum(
-                isinstance(block, api.ToolResult)
-                and len(block.content) == 2
-                and isinstance(block.content[1], api.Image)
-                for block in flat(request)
-            )
-        )
-
-    assert sent == [1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 6, 7, 8, 6, 7, 8, 6, 7, 8]
-
-
-def test_images_go_by_bytes_too_and_the_newest_stays() -> None:
-    items = history(user("old", picture(60)), user("new", picture(100)))
-
-    request = request_of(items, media=Media(bytes=100))
-
-    assert request.messages[0].content == (
-        api.Text("old"),
-        api.Text(load("image_left_out")),
-        api.Text("new"),
-        api.Image(api.Base64("image/gif", picture(100).data)),
-    )
-
-
-def test_a_request_for_a_summary_can_go_without_images() -> None:
-    items = history(user("look", picture()))
-
-    request = request_of(items, media=Media(images=0))
-
-    assert request.messages[0].content == (
-        api.Text("look"),
-        api.Text(load("image_left_out")),
-    )
-
-
 def test_a_response_gets_the_id_of_the_history_and_loses_nothing() -> None:
     items: list[FromModel] = [thought("hm", "msg_1"), said("", "msg_1")]
     items += [call("a", "msg_1"), opaque(response="msg_1")]
@@ -550,28 +356,6 @@ def test_a_response_gets_the_id_of_the_history_and_loses_nothing() -> None:
         call("a", "r7"),
         opaque(response="r7"),
     )
-
-
-def test_reasoning_can_be_kept_under_the_id_that_was_asked() -> None:
-    items = (thought("hm", "msg_1", model="claude-snapshot"),)
-    response = Response("msg_1", "claude-snapshot", items, "end_turn")
-
-    assert items_of(response, "r7", model="alias") == (
-        thought("hm", "r7", model="alias"),
-    )
-
-
-def test_the_first_signed_thinking_of_a_loop_is_in_every_request_of_the_loop() -> None:
-    # rivals #64: a loop of four calls led by one thinking, cut at each request.
-    model = replace(MODEL, thinking=2048)
-    items: list[Item] = [user("go"), thought(of="c0")]
-    for number in range(4):
-        items += [call(f"c{number}"), result(f"c{number}")]
-
-        request = request_of(items, model)
-
-        assert request.messages[1].content[0] == api.Thinking("hm", "signed hm")
-        assert request.thinking == 2048
 
 
 def test_a_long_history_is_encoded_in_a_moment() -> None:

@@ -104,7 +104,8 @@ async def compact(
     budgets = _fitting(parts.budgets, parts.model)
     worker = _Worker(task, parts, budgets, spent, listen, on_progress, record)
     seconds = budgets.seconds
-    end = End("timeout", f"not done after {seconds:g} seconds (worker_timeout)")
+    late = End("timeout", f"not done after {seconds:g} seconds (worker_timeout)")
+    end = late
     with trio.move_on_after(seconds):
         end = await worker.run()
         for _ in range(SMALLER):
@@ -112,6 +113,7 @@ async def compact(
                 break
             budgets = replace(budgets, overview=budgets.overview // 2)
             worker = _Worker(task, parts, budgets, spent, listen, on_progress, record)
+            end = late
             end = await worker.run()
     return await worker.result(end)
 

@@ -8,7 +8,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from worker.ask import ask
+from worker.ask import Broken, ask
 from worker.client import TRANSIENT, Client, Failure, ProviderError, Response
 from worker.compact.summary_prompts import cleaned
 from worker.compact.task import CompactError
@@ -164,7 +164,7 @@ class ModelWriter:
             model=model,
             cache=Cache(enabled=False),
         )
-        broken: list[Failure] = []
+        broken: list[Broken] = []
         try:
             answer = await ask(
                 means.client,
@@ -172,7 +172,7 @@ class ModelWriter:
                 retry=self._retry(),
                 jitter=means.jitter,
                 listen=self._listen,
-                failed=broken.append,
+                billed=broken.append,
             )
         except ProviderError as error:
             limit = error.failure.output_limit or 0
@@ -182,10 +182,8 @@ class ModelWriter:
                 raise _Lower(limit, error.failure.message) from error
             raise _failed(error.failure) from error
         finally:
-            for failure in broken:
-                if failure.usage is not None:
-                    cost = means.price(model.id, failure.usage)
-                    self._spent.charge(failure.usage, cost)
+            for attempt in broken:
+                self._spent.charge(attempt.usage, means.price(model.id, attempt.usage))
         usage = answer.response.usage
         with trio.CancelScope(shield=True):  # or a cancel would lose what is billed
             cost = None if usage is None else await self._cost(model, usage)

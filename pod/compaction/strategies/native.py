@@ -17,8 +17,8 @@ from pod.compaction.summary import Summary
 from pod.entries import Mode
 from prompts import fill
 from worker.api import Compact, Request
-from worker.ask import ask
-from worker.client import TRANSIENT, Failure, ProviderError, Response
+from worker.ask import Broken, ask
+from worker.client import TRANSIENT, ProviderError, Response
 from worker.compact.summary_prompts import Brief
 from worker.events import without_deltas
 from worker.items import Native
@@ -82,7 +82,7 @@ class ByProvider:
         if reached := own.reached(errand.of.means(errand.spent).limits):
             raise Missed("input_limit", reached.message)
         own.record_request()
-        broken: list[Failure] = []
+        broken: list[Broken] = []
         try:
             answer = await ask(
                 setup.client,
@@ -90,7 +90,7 @@ class ByProvider:
                 retry=setup.retry,
                 jitter=setup.jitter,
                 listen=without_deltas(errand.of.tell),
-                failed=broken.append,
+                billed=broken.append,
             )
         except ProviderError as error:
             failure = error.failure
@@ -100,9 +100,8 @@ class ByProvider:
                 counts=failure.kind not in TRANSIENT,
             ) from error
         finally:
-            for failure in broken:
-                if failure.usage is not None:
-                    own.charge(failure.usage, setup.price(request.model, failure.usage))
+            for attempt in broken:
+                own.charge(attempt.usage, setup.price(request.model, attempt.usage))
         usage = answer.response.usage
         cost: Decimal | None = None
         if usage is not None:

@@ -1,6 +1,6 @@
 """One call to a model, its retries, its deadline, and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import pytest
@@ -21,13 +21,14 @@ from tests.makers import call, result, said, user
 from tests.pod.compaction.histories import path_of
 from tests.turns import MODEL, setup_for
 from worker.api import Request, Text
-from worker.client import Failure, TextDelta
+from worker.client import Delta, Failure, Response, TextDelta
 from worker.events import Retry, Warning
 from worker.items import FromModel
 from worker.limits import Spent
 from worker.loop import Setup
 from worker.model import Model
 from worker.retry import RetryPolicy
+from worker.scripted import Script, ScriptedClient, say
 from worker.usage import Usage
 
 BRANCH = path_of(
@@ -65,12 +66,12 @@ async def summarize(
     summarizer = BranchSummarizer(
         setup_of(client, model),
         listen=heard or Heard(),
-        spent=spent,
         reserve_tokens=reserve_tokens,
         seconds=seconds,
     )
     return await summarizer.summarize(
         branch,
+        spent=spent or Spent(),
         instructions=instructions,
         replace_instructions=replace_instructions,
     )
@@ -87,11 +88,10 @@ async def test_the_summary_comes_with_its_files_and_its_cost() -> None:
         summarised=4,
         left_out=0,
         model="m",
-        usage=Usage(input=100, output=10),
-        cost=Decimal("0.01"),
         seconds=0.0,
     )
-    assert (spent.usage, spent.cost) == (found.usage, found.cost)
+    assert spent.usage == Usage(input=100, output=10)
+    assert spent.cost == Decimal("0.01")
 
 
 async def test_the_request_is_one_text_without_tools() -> None:
@@ -129,12 +129,12 @@ async def test_instructions_are_added_or_take_the_place_of_the_order() -> None:
 
 
 async def test_a_transient_failure_is_tried_again_and_charged() -> None:
-    client, heard = StepClient(BUSY, [answer("ok")]), Heard()
+    client, heard, spent = StepClient(BUSY, [answer("ok")]), Heard(), Spent()
 
-    found = await summarize(client, heard=heard)
+    await summarize(client, heard=heard, spent=spent)
 
-    assert found.usage == Usage(input=107, output=10)
-    assert found.cost == Decimal("0.02")
+    assert spent.usage == Usage(input=107, output=10)
+    assert spent.cost == Decimal("0.02")
     assert len(heard.of(Retry)) == 1
     assert heard.of(TextDelta) == [], "the agent says nothing meanwhile"
 
@@ -162,11 +162,39 @@ async def test_what_is_no_whole_summary_is_a_failure(
 
 async def test_what_a_cut_off_answer_cost_is_known() -> None:
     step: tuple[Sequence[FromModel], str] = ([answer("half")], "max_tokens")
-    with pytest.raises(NavigationMissed) as missed:
-        await summarize(StepClient(step))
+    spent = Spent()
+    with pytest.raises(NavigationMissed):
+        await summarize(StepClient(step), spent=spent)
 
-    assert missed.value.usage == Usage(input=100, output=10)
-    assert missed.value.cost == Decimal("0.01")
+    assert spent.usage == Usage(input=100, output=10)
+    assert spent.cost == Decimal("0.01")
+
+
+class Stopping(ScriptedClient):
+    """Cancels *scope* as soon as it has answered a few words."""
+
+    def __init__(self, scope: trio.CancelScope) -> None:
+        super().__init__(Script([say("word " * 100)]), MODEL)
+        self._scope = scope
+
+    async def ask(
+        self, request: Request, on_delta: Callable[[Delta], None]
+    ) -> Response:
+        def hear(delta: Delta) -> None:
+            on_delta(delta)
+            self._scope.cancel()
+
+        return await super().ask(request, hear)
+
+
+async def test_what_a_cancelled_summary_used_is_known() -> None:
+    spent = Spent()
+    with trio.CancelScope() as scope:
+        setup = replace(setup_of(StepClient()), client=Stopping(scope))
+        await BranchSummarizer(setup, listen=Heard()).summarize(BRANCH, spent=spent)
+
+    assert scope.cancelled_caught
+    assert spent.usage.prompt > 0
 
 
 async def test_a_branch_that_does_not_fit_is_halved() -> None:
@@ -214,16 +242,43 @@ async def test_the_budget_is_the_window_less_the_reserve(
     assert most * 0.9 < tokens < most + len(load("branch_summary")) * factor + 500
 
 
+async def test_instructions_take_their_room_from_the_branch() -> None:
+    branch = path_of(*(said("x" * 400) for _ in range(500)))
+    client = StepClient([answer("ok")], [answer("ok")])
+    model = replace(MODEL, window=100_000)
+
+    without = await summarize(client, branch, model=model)
+    found = await summarize(client, branch, model=model, instructions="y" * 20_000)
+
+    assert 45 <= without.summarised - found.summarised <= 55  # of 400 bytes each
+
+
+async def test_of_several_models_the_one_that_counts_most_tokens_is_reckoned_with() -> (
+    None
+):
+    branch = path_of(*(said("x" * 400) for _ in range(500)))
+    client = StepClient([answer("ok")], [answer("ok")])
+    new = replace(MODEL, id="claude-of-tomorrow", window=100_000)
+
+    async def summarised(*models: Model) -> int:
+        summarizer = BranchSummarizer(
+            setup_of(client), listen=Heard(), models=list(models)
+        )
+        return (await summarizer.summarize(branch, spent=Spent())).summarised
+
+    assert await summarised(replace(new, id="m"), new) == await summarised(new)
+
+
 async def test_one_deadline_holds_for_all_attempts_and_their_waits() -> None:
     """omp#2913."""
-    client = StepClient(BUSY, replace(BUSY, retry_after=50.0))
+    client, spent = StepClient(BUSY, replace(BUSY, retry_after=50.0)), Spent()
 
     with trio.fail_after(10), pytest.raises(NavigationMissed) as missed:
-        await summarize(client, seconds=0.3)
+        await summarize(client, spent=spent, seconds=0.3)
 
     assert str(missed.value) == "the branch summary was not done after 0.3 seconds"
     assert missed.value.code == "timeout"
-    assert missed.value.usage == Usage(input=7 * len(client.requests))
+    assert spent.usage == Usage(input=7 * len(client.requests))
 
 
 async def test_a_model_that_fails_is_followed_by_the_next() -> None:
@@ -232,7 +287,7 @@ async def test_a_model_that_fails_is_followed_by_the_next() -> None:
     models = [replace(MODEL, id="gone"), replace(MODEL, id="there", window=50_000)]
     summarizer = BranchSummarizer(setup_of(client), listen=heard, models=models)
 
-    found = await summarizer.summarize(BRANCH)
+    found = await summarizer.summarize(BRANCH, spent=Spent())
 
     assert (found.text, found.model) == ("ok", "there")
     assert [request.model for request in client.requests] == ["gone", "there"]
@@ -249,9 +304,9 @@ async def test_nothing_said_is_nothing_to_summarise() -> None:
 
 
 async def test_a_price_that_is_not_known_is_not_zero() -> None:
-    client = StepClient([answer("ok")])
+    client, spent = StepClient([answer("ok")]), Spent()
     client.usage = None
 
-    found = await summarize(client)
+    await summarize(client, spent=spent)
 
-    assert (found.usage, found.cost) == (Usage(), None)
+    assert (spent.usage, spent.cost) == (Usage(), None)

@@ -51,6 +51,8 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "hi", "-c", "model.idd=1"], "model"),
         (["run", "hi", "-c", "model.id=nobody"], '"echo" or "survey"'),
         (["rnu", "hi"], "rnu"),
+        (["export"], "SESSION requires an argument. See: pod export --help"),
+        (["schema", "events", "x"], "'x'"),
         (["session", "shw", "x"], "shw"),
         (["check", "nope.toml"], "nope.toml"),
         (["check", "-c", "retry.base=100"], "retry"),
@@ -66,6 +68,7 @@ def test_a_mistake_is_told_in_words_with_exit_code_2(
     assert (code, out if arguments[0] != "check" else "") == (Exit.USAGE, "")
     assert said in err
     assert "Traceback" not in err
+    assert "╭" not in err  # a line that programs can read, and no frame around it
 
 
 @pytest.mark.parametrize(

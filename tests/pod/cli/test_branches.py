@@ -26,8 +26,8 @@ from pod.entries import (
 from pod.exits import Exit
 from pod.load_manifest import load
 from pod.log import read_log
+from pod.open_model import model_of
 from pod.session import Session
-from pod.setup import model_of
 from pod.tree import Tree
 from tests.fakes import Step, StepClient, said as answer
 from tests.makers import call, result, said, user
@@ -189,6 +189,21 @@ def test_a_summary_is_made_where_it_is_asked_for(log: Log, capfd: Out) -> None:
     entry = log.entries[-1]
     assert isinstance(entry, BranchSummary)
     assert (entry.parent, entry.from_id) == (log.end1, log.end2)
+
+
+def test_where_nothing_is_left_behind_no_summary_is_made_and_that_is_said(
+    log: Log, capfd: Out
+) -> None:
+    main(["session", "goto", ID, log.a1])
+    capfd.readouterr()
+
+    code = main(["session", "goto", ID, log.a2, "--summarize", *SCRIPTED])
+
+    assert code == Exit.DONE
+    assert capfd.readouterr().err.splitlines() == [
+        "pod: nothing was left behind, so there is no summary",
+        f"pod: {ID} stands at {log.a2}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from pod.entries import (
 from pod.exits import Exit
 from pod.load_manifest import load
 from pod.log import read_log
+from pod.open_model import model_of
 from pod.session import Session
-from pod.setup import model_of
 from pod.survey import survey
 from tests.makers import call, result, said, user
 from tests.worker.compact.policies import Stalling

@@ -227,6 +227,22 @@ async def test_an_export_is_the_same_every_time_and_without_keys(
     assert "secrets replaced by [redacted]" in one.err
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_IDENTITY_TOKEN", "MINE"],
+)
+async def test_an_export_knows_every_secret_that_a_request_is_signed_with(
+    work: Path, name: str
+) -> None:
+    id = await imported(work, extra="and my odd value")
+    key = ("-c", "model.api_key_env=MINE")
+
+    done = await pod("export", id, *key, cwd=work, env={name: "my odd value\n"})
+
+    assert "my odd value" not in done.out
+    assert "read it and [redacted]" in done.out
+
+
 async def test_a_file_is_never_written_over_unless_asked(work: Path) -> None:
     id = await imported(work)
     (work / "out.md").write_text("mine")

@@ -95,6 +95,15 @@ def place(short: Path) -> Place:
     return Place(short)
 
 
+def states(place: Place) -> list[str]:
+    rows = msgspec.json.decode(f"[{place.pod('ps', '--json').out}]", type=list[Row])
+    return [row.state for row in rows]
+
+
+class Row(msgspec.Struct, frozen=True):
+    state: str
+
+
 def told(out: str | bytes) -> list[Told]:
     return [msgspec.json.decode(line, type=Told) for line in out.splitlines()]
 
@@ -110,9 +119,9 @@ def test_a_pod_is_listed_listened_to_sent_to_and_stopped(place: Place) -> None:
             refused = place.pod("send", "test", "--steer", "left")
             sent = place.pod("send", "test", "do it", "--wait")
             stopped = place.pod("stop")
+            code = process.poll()
             shown = person.communicate()[0].decode().splitlines()
             lines = told(begins[1] + program.communicate()[0])
-        code = process.wait()
         after = place.pod("ps")
 
     (row,) = msgspec.json.decode(f"[{listed.out}]", type=list[dict[str, str | int]])
@@ -146,6 +155,69 @@ def test_a_session_is_gone_on_with_and_a_late_listener_hears_it_all(
     numbers = [line.seq for line in lines if line.seq is not None]
     assert numbers == list(range(1, len(numbers) + 1))
     assert [line.text for line in lines if line.type == "input"] == ["first", "second"]
+
+
+def test_a_run_is_paused_resumed_and_interrupted_by_commands(place: Place) -> None:
+    with place.serving("-c", 'model.id="echo:1000"'):
+        none = [place.pod("pause"), place.pod("resume"), place.pod("interrupt")]
+        place.pod("send", "test", "do it")
+        paused = place.pod("pause")
+        stands = states(place)
+        resumed = place.pod("resume", "test")
+        runs = states(place)
+        ended = place.pod("interrupt")
+        at_last = states(place)
+
+    assert none == [
+        Done(1, "", "pod: no run is under way\n"),
+        Done(1, "", "pod: there is no open turn: give a prompt\n"),
+        Done(1, "", "pod: nothing is under way\n"),
+    ]
+    assert [paused, resumed, ended] == [Done(0, "", "")] * 3
+    assert (stands, runs, at_last) == (["paused"], ["running"], ["idle"])
+
+
+def test_a_resumed_run_can_be_waited_for(place: Place) -> None:
+    with place.serving("-c", 'model.id="echo:60"'):
+        place.pod("send", "test", "do it")
+        place.pod("pause")
+        done = place.pod("resume", "--wait")
+
+    assert done == Done(0, "Done after 60 calls.\n", "")
+
+
+def test_a_session_that_a_pod_has_is_compacted_by_that_pod(place: Place) -> None:
+    small = ("retained_tokens=100", "min_gain=0.01", 'mode="mechanical"')
+    settings = [word for each in small for word in ("-c", f"compaction.{each}")]
+    with place.serving(*settings, "-c", 'model.id="echo:40"'):
+        session = next((place.folder / "sessions").glob("*.jsonl")).stem
+        empty = place.pod("compact", session, "-q")
+        place.pod("send", "test", "do it", "--wait")
+        refused = place.pod("compact", session, "--refresh-prompt")
+        done = place.pod("compact", session)
+
+    assert refused.code == 2
+    assert (done.code, done.err) == (
+        0,
+        "pod: a Pod that runs has this session: it is asked, by its own manifest\n",
+    )
+    assert done.out.startswith("compaction 1 of 1: done, ")
+    assert done.out.endswith(f"summary    pod session show {session} --compaction 1\n")
+    assert empty == Done(
+        7, "", "pod: there is nothing to summarise: the history is empty\n"
+    )
+
+
+def test_types_of_events_are_separated_by_commas(place: Place) -> None:
+    with place.serving():
+        place.pod("send", "test", "do it", "--wait")
+        types = ("--types", "input,result", "--types", "run_start")
+        with place.started("attach", "--json", "--from-seq", "0", *types) as attached:
+            first = first_line(attached)
+            place.pod("stop")
+            lines = told(first + attached.communicate()[0])
+
+    assert [line.type for line in lines[1:-1]] == ["input", "run_start", "result"]
 
 
 def test_over_standard_streams_there_are_protocol_lines_and_nothing_else(
@@ -191,9 +263,29 @@ def test_a_pod_that_was_killed_is_not_listed_and_its_socket_is_taken_over(
     with place.serving("--listen", where) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert place.pod("ps").out == "no Pod runs\n"
         with place.serving("--listen", where) as second:
             assert f'"pid":{second.pid},' in place.pod("ps", "--json").out
+
+
+@pytest.mark.parametrize("looker", ["ps", "stop", "serve"])
+def test_nothing_stays_of_a_pod_that_was_killed(place: Place, looker: str) -> None:
+    sockets = [place.folder / "a.sock", place.folder / "b.sock"]
+    listen = [part for path in sockets for part in ("--listen", f"unix://{path}")]
+    with place.serving(*listen) as given, place.serving() as default:
+        left = [*place.folder.glob("*.sock*"), *(place.folder / "pod").rglob("*.*")]
+        for process in (given, default):
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+        match looker:
+            case "serve":
+                with place.serving("--listen", f"unix://{place.folder}/c.sock"):
+                    pass
+            case _:
+                place.pod(looker)
+
+    assert len(left) == 2 * 2 + 2 + 2  # each socket and its lock, and two Pods' files
+    assert [path for path in left if os.path.lexists(path)] == []
 
 
 def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
@@ -204,12 +296,40 @@ def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
     assert "the system allows 107" in done.err
 
 
-def test_without_a_pod_a_client_says_so(place: Place) -> None:
-    done = place.pod("attach")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["attach", "nosuch"],
+        ["send", "nosuch", "text"],
+        ["answer", "nosuch", "call", "allow"],
+        ["stop", "nosuch"],
+    ],
+)
+def test_a_pod_that_is_not_there_is_exit_code_1_as_a_session_is(
+    place: Place, command: list[str]
+) -> None:
+    done = place.pod(*command)
+    session = place.pod("session", "show", "nosuch")
 
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("pod: no Pod ")
-    assert len(done.err.splitlines()) == 1
+    assert done == Done(1, "", "pod: no Pod 'nosuch' runs: none runs\n")
+    assert session.code == 1
+
+
+def test_without_a_pod_a_client_says_what_to_do(place: Place) -> None:
+    assert place.pod("attach") == Done(
+        1, "", "pod: no Pod runs: start one with pod serve\n"
+    )
+
+
+def test_who_wants_to_resume_a_session_is_told_how(place: Place) -> None:
+    done = place.pod("resume", "20260101-000000-0000")
+
+    assert done == Done(
+        1,
+        "",
+        "pod: no Pod '20260101-000000-0000' runs: none runs; a session that no Pod has"
+        " goes on with pod run --resume 20260101-000000-0000\n",
+    )
 
 
 def test_a_socket_without_a_pod_is_said_to_be_none(place: Place) -> None:

@@ -191,6 +191,32 @@ def test_a_gone_reader_is_no_failure_of_a_list(work: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("command", ["run", "send pod"])
+def test_a_standard_input_without_end_is_refused(work: Path, command: str) -> None:
+    done = shell(f"pod {command} - </dev/zero", work)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == (
+        b"pod: standard input has more than 16 MiB, too much for a prompt: put it into"
+        b" a file, and name that in the prompt\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run hi", "session list", "doctor", "demo"])
+def test_a_working_folder_that_is_gone_is_said(work: Path, command: str) -> None:
+    done = shell(f"mkdir d && cd d && rmdir ../d && pod {command}", work)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"pod: the folder that this was started in is gone:")
+    assert b"--cd" in done.stderr
+
+
+def test_a_gone_reader_is_no_failure_of_help(work: Path) -> None:
+    done = shell("pod run --help | true; echo ${PIPESTATUS[0]}", work)
+
+    assert (done.stdout, done.stderr) == (b"0\n", b"")
+
+
 def test_a_function_that_prints_prints_to_stderr(work: Path) -> None:
     (work / "loud.py").write_text(
         "import os\n\n\ndef bash(command: str) -> str:\n"

@@ -30,8 +30,8 @@ from pod.hooks.payloads import (
 )
 from pod.pod import Stopped
 from pod.session import Session
+from tests.pod.compaction.overflows import Overflowing
 from tests.pod.compaction.pods import TABLE, FillingPod, Make, unpaired
-from tests.pod.compaction.test_watch import Overflowing
 from tests.worker.compact import policies, summarisers
 from tests.worker.compact.summarisers import between
 from worker.api import Request

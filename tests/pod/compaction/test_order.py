@@ -222,6 +222,24 @@ async def test_by_hand_the_worker_is_asked_even_so(make: Make) -> None:
     assert outcome.entry.mode == "worker"
 
 
+@pytest.mark.parametrize(
+    ("instructions", "then"), [("", "same_input"), ("Keep the dates.", "no_summary")]
+)
+async def test_what_failed_under_instructions_is_asked_again_without_them(
+    make: Make, instructions: str, then: str
+) -> None:
+    """Who summarises gets them, too: with others it is another input."""
+    table = replace(TABLE, order=("worker",))
+    pod = make(calls=5, worker=policies.empty(), table=table)
+    await pod.pod.run("Fetch everything.")  # ends between the two limits
+    await pod.pod.compact(instructions=instructions)
+
+    await pod.pod.after_run()
+
+    codes: list[str] = [entry.code for entry in pod.failures]
+    assert [*codes, *skips(pod)] == ["no_summary", then]
+
+
 async def test_behind_a_run_nothing_is_begun_while_the_breaker_is_open(
     make: Make,
 ) -> None:

@@ -10,22 +10,23 @@ from msgspec.structs import replace
 
 from pod.compaction.breaker import Breaker
 from pod.compaction.framing import leading_items
-from pod.compaction.job import Done
+from pod.compaction.job import Done, Failed
 from pod.compaction.native_block import kept_text
-from pod.entries import BreakerChange, CompactionStart, Prune
+from pod.entries import BreakerChange, Clip, CompactionStart, Prune
 from pod.exits import Exit
 from pod.hooks.answers import BeforeCompactAnswer, HookCompaction
 from pod.hooks.hooks import Hook
 from pod.hooks.payloads import AnyPayload
 from pod.manifest import PruneTable
+from tests.pod.compaction.overflows import Overflowing
 from tests.pod.compaction.pods import MODEL, TABLE, Make, fetching
 from tests.pod.compaction.test_hooks_around import Told, kinds
 from tests.pod.compaction.test_native import NATIVE, compacting
-from tests.pod.compaction.test_watch import Overflowing
+from tests.pod.hooks.answering import hook
 from tests.worker.compact import policies
 from worker.api import Request
 from worker.client import Failure
-from worker.items import Native, SystemText
+from worker.items import Native, SystemText, UserText
 from worker.policy import FailingWhen, Script, call, say
 from worker.wire import Cache
 
@@ -55,6 +56,23 @@ async def test_what_a_hook_made_closes_no_breaker(make: Make) -> None:
     assert isinstance(outcome, Done)
     assert outcome.entry.from_hook
     assert pod.session.breaker.failures == 2
+
+
+async def test_a_history_that_was_changed_meanwhile_is_not_replaced(make: Make) -> None:
+    await make(calls=4, table=OFF).pod.run("Fetch.")
+
+    async def clip_the_prompt(payload: AnyPayload) -> None:
+        await trio.lowlevel.checkpoint()
+        prompt = pod.session.window.shown[0]
+        pod.session.append(Clip(entry=prompt.entry, text="Fet…"))
+
+    pod = make(hooks=[hook("session_compacting", clip_the_prompt)])
+    outcome = await pod.pod.compact(mode="mechanical")
+
+    assert isinstance(outcome, Failed)
+    assert outcome.entry.code == "invalid_cut"
+    assert pod.compactions == []
+    assert pod.session.items[0] == UserText("Fet…")
 
 
 @pytest.mark.parametrize(("kind", "counts"), [("rate_limit", 0), ("invalid", 1)])
@@ -99,6 +117,28 @@ async def test_overflows_on_each_other_s_heels_are_thrash_too(make: Make) -> Non
 
     assert (end.reason, end.exit_code) == ("overflow", Exit.CONTEXT)
     assert [c.reason for c in pod.compactions] == ["overflow"] * 2
+
+
+async def test_a_request_that_is_refused_again_gets_the_last_rung_before_it_is_thrash(
+    make: Make,
+) -> None:
+    pod = make(calls=8, wrap=lambda client: Overflowing(client, {4, 6, 7}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 8 are fetched.")
+    made = [(c.reason, c.mode) for c in pod.compactions][:3]
+    assert made == [("overflow", "worker")] * 2 + [("overflow", "mechanical")]
+
+
+async def test_after_an_answer_an_overflow_is_a_first_one_again(make: Make) -> None:
+    pod = make(calls=10, wrap=lambda client: Overflowing(client, {4, 8, 12}))
+
+    end = await pod.pod.run("Fetch everything.")
+
+    assert (end.outcome, end.text) == ("finished", "All 10 are fetched.")
+    made = [c.mode for c in pod.compactions if c.reason == "overflow"]
+    assert made == ["worker"] * 3
 
 
 async def test_what_a_refusal_says_of_the_prompt_is_what_was_before(make: Make) -> None:

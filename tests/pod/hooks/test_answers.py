@@ -108,13 +108,17 @@ def test_an_answer_may_be_json_a_mapping_or_the_struct_itself() -> None:
         ({1j: 2}, Nothing, "it returned dict, which is no answer: "),
         ({"message": "\ud800"}, PreToolCallAnswer, "it returned dict, which is no"),
         (b" " * (MOST_BYTES + 1), Nothing, "its answer is longer than 1,048,576 bytes"),
-        (b'{"preserve_data": "{"}', CompactingAnswer, "its answer is no JSON: "),
+        (
+            b'{"preserve_data": "{"}',
+            CompactingAnswer,
+            "its preserve_data is no JSON text: ",
+        ),
         (
             BeforeCompactAnswer(
                 compaction=HookCompaction(summary="s", preserve_data="{")
             ),
             BeforeCompactAnswer,
-            "its answer is no JSON: ",
+            "its preserve_data is no JSON text: ",
         ),
     ],
 )

@@ -24,7 +24,7 @@ from pod.hooks.payloads import (
 )
 from tests.fakes import FakeTool, called, said
 from tests.pod.hooks.answering import Answering, Hanging, hangs, hook
-from tests.pod.test_pod import Case
+from tests.pod.runs import Case
 from tests.turns import done
 from tools.base import Call, Image, ToolOutput
 from worker.api import Request, Text

@@ -15,7 +15,7 @@ from tests.pod.importing.imports import (
     write_lines,
     wrongs,
 )
-from worker.items import Reasoning, ToolCall
+from worker.items import Reasoning, ToolCall, ToolResult, UserText
 from worker.usage import Usage
 
 AT = "2026-01-02T03:04:05.678Z"
@@ -306,3 +306,54 @@ def test_a_title_names_the_session(tmp_path: Path) -> None:
 
     names = [e.name for e in entries_of(done) if isinstance(e, SessionInfo)]
     assert names == ["My task"]
+
+
+def test_only_images_that_are_in_the_file_are_images(tmp_path: Path) -> None:
+    far = {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}}
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": [
+            {"type": "text", "text": "two pages"},
+            {"type": "document", "source": source},
+            far,
+        ],
+    }
+    use = {"type": "tool_use", "id": "t1", "name": "Read", "input": {}}
+    lines = [
+        user("u1", None, [{"type": "text", "text": "look"}, far]),
+        part("u2", "u1", "m1", use),
+        user("u3", "u2", [result]),
+    ]
+
+    done = take(write_lines(tmp_path / "x.jsonl", lines), tmp_path)
+
+    images = [
+        item.images for item in shown(done) if isinstance(item, UserText | ToolResult)
+    ]
+    assert images == [(), ()]
+    assert done.tally.losses == {
+        "content blocks of other kinds: left out": 1,
+        "images that are not in the file: left out": 2,
+    }
+
+
+def test_another_agents_lines_at_the_end_leave_the_session_where_it_stood(
+    tmp_path: Path,
+) -> None:
+    text = {"type": "text", "text": "done"}
+    lines = [
+        user("u1", None, "go"),
+        part("u2", "u1", "m1", text),
+        user("s1", None, "look for it", isSidechain=True),
+        {
+            **part("s2", "s1", "m2", {"type": "text", "text": "found"}),
+            "isSidechain": True,
+        },
+    ]
+
+    done = take(write_lines(tmp_path / "x.jsonl", lines), tmp_path)
+
+    assert [brief(item) for item in shown(done)] == ["user go", "said done"]
+    assert done.tally.side == 2

@@ -197,3 +197,25 @@ def test_arguments_that_are_no_object_are_kept_as_text(
     assert briefs(lines, tmp_path)[0] == (
         f"call shell {json.dumps({'input': arguments}, separators=(',', ':'))}"
     )
+
+
+def test_an_image_that_has_no_place_is_counted(tmp_path: Path) -> None:
+    url = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+    content = [
+        {"type": "input_text", "text": "look"},
+        {"type": "input_image", "image_url": url},
+    ]
+    kept = {"type": "message", "role": "user", "content": content}
+    lines = [
+        META,
+        item("message", role="developer", content=content),
+        message("user", "go"),
+        wrapped("compacted", message="so far", replacement_history=[kept]),
+    ]
+
+    done = take(write_lines(tmp_path / "x.jsonl", lines), tmp_path)
+
+    assert compactions(done)[0].directives[0].text == "look"
+    assert done.tally.losses == {
+        "images in messages that can hold none: left out": 2,
+    }

@@ -1,7 +1,6 @@
 """In a session that was imported one can move about, and fork it, as in one's own."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ from tests.pod.importing.pi_makers import (
     thinking,
     user,
 )
-from worker.usage import Usage
+from worker.limits import Spent
 
 MOST = 16
 """Places that are gone to in one session."""
@@ -43,6 +42,7 @@ class Counting:
         self,
         entries: Sequence[AnyEntry],
         *,
+        spent: Spent,
         instructions: str = "",
         replace_instructions: bool = False,
     ) -> Summarized:
@@ -53,8 +53,6 @@ class Counting:
             summarised=content.summarised,
             left_out=content.left_out,
             model="m",
-            usage=Usage(),
-            cost=Decimal(0),
             seconds=0.0,
         )
 

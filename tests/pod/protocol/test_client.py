@@ -31,7 +31,7 @@ async def test_each_request_is_a_method(short: Path) -> None:
         pod.pod.aborted.set()
         compacted = await client.compact("short")
         aborted = await client.abort_compaction()
-        moved = await client.navigate("t")
+        moved = await client.navigate("t", replace_instructions=True)
         forked = await client.fork("e")
         await client.set_model("m2")
         state = await client.state()
@@ -45,7 +45,7 @@ async def test_each_request_is_a_method(short: Path) -> None:
         "resume",
         "compact short",
         "abort_compaction",
-        "navigate t",
+        "navigate t anew",
         "fork e",
         "set_model m2",
     ]

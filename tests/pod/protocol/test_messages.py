@@ -1,5 +1,6 @@
 """Lines that are requests, and lines that are none."""
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -91,8 +92,21 @@ def test_an_id_is_a_text_a_number_or_nothing() -> None:
     assert (ids, without) == (["a", -7, None], Request(None, Pause()))
 
 
-def test_params_may_be_left_out_where_none_are_needed() -> None:
-    assert parse(b'{"id":1,"method":"resume"}') == Request(1, Resume())
+NEEDED = {"prompt", "steer", "follow_up", "navigate", "set_model", "answer_permission"}
+
+
+@pytest.mark.parametrize("kind", PARAMS, ids=method_of)
+def test_params_may_be_left_out_or_null_where_none_are_needed(
+    kind: type[Params],
+) -> None:
+    method = method_of(kind)
+    without = b'{"id":1,"method":"%s"}' % method.encode()
+    null = line(method, " null ", id="1")
+
+    if method in NEEDED:
+        assert refused(without) == refused(null) == ("invalid_request", 1)
+    else:
+        assert parse(without) == parse(null) == Request(1, msgspec.convert({}, kind))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import trio
 
 from tests.command import ROOT
 from tests.pod.protocol.served_pods import serving
+from tests.recorded import inherited
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -21,7 +22,7 @@ DONE = re.compile(r"done: (\d{1,3}(?:,\d{3})+) to (\d{1,3}(?:,\d{3})*) tokens")
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
-    "PYTHONPATH": str(ROOT),
+    **inherited(),
     "PYTHONUNBUFFERED": "1",
 }
 

@@ -18,7 +18,7 @@ from pod.protocol.registry import (
     running,
     runtime_folder,
 )
-from tests.command import ROOT
+from tests.recorded import inherited
 
 
 def entry(name: str, session: str, *, socket: str | None = "/s") -> Registered:
@@ -46,7 +46,7 @@ def test_what_a_killed_pod_left_is_cleared(tmp_path: Path) -> None:
     folder = tmp_path / "r"
     subprocess.run(
         [sys.executable, "-P", "-c", code, str(folder)],
-        env={"PYTHONPATH": str(ROOT)},
+        env=inherited(),
         check=False,
     )
     assert [path.name for path in folder.iterdir()] == ["s-1.json"]

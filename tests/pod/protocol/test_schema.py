@@ -14,6 +14,7 @@ from pod.protocol.reading import EVENTS
 from pod.protocol.schema import protocol_schema
 from tests.command import ROOT, pod
 from tests.pod.protocol.test_messages import SAID
+from tests.recorded import inherited
 from tests.schema_check import Schema, errors, object_in
 
 SCHEMA = object_in(protocol_schema())
@@ -130,7 +131,7 @@ def test_it_needs_neither_a_client_nor_a_tokenizer_nor_trio() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
+        env=inherited(),
         capture_output=True,
         text=True,
         check=True,

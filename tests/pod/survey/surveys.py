@@ -13,8 +13,9 @@ from pod.cli.run import run_parts
 from pod.entries import RunEnd
 from pod.load_manifest import Loaded
 from pod.merge import merge
+from pod.open_model import model_of
 from pod.session import Session
-from pod.setup import assemble, model_of
+from pod.setup import assemble
 from pod.survey import Survey
 from pod.survey.task import Task, prompt_for
 from worker.api import Message, Request, Text, ToolResult

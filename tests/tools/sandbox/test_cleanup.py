@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.command import ROOT
+from tests.recorded import inherited
 from tests.tools.processes import Marker, open_files, wait_until, zombies
 from tests.tools.sandbox.boxes import boxed
 from tests.tools.sandbox.tiers import need
@@ -173,7 +173,7 @@ async def test_no_descriptor_and_no_folder_stays(tier: Tier, tmp_path: Path) -> 
 
 
 def start(command: list[str]) -> "subprocess.Popen[bytes]":
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    environment = {"PATH": os.environ["PATH"], **inherited()}
     return subprocess.Popen(command, env=environment)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import ROOT
+from tests.recorded import inherited
 from tests.tools.sandbox.attempts import BY_ROW
 from tests.tools.sandbox.tiers import need
 from tools import landlock
@@ -77,7 +78,7 @@ def results_of(
                 ],
                 env={
                     "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(ROOT),
+                    **inherited(),
                     "KEY": "sk-of-the-pod",
                 },
                 cwd=ROOT,

@@ -207,6 +207,17 @@ async def test_a_slow_one_is_ended_at_its_deadline(
     assert str(error) == "not done after 300 seconds (worker_timeout)"
 
 
+async def test_one_whose_second_try_is_too_slow_ends_by_the_deadline(
+    scope: Scope, mock_clock: MockClock
+) -> None:
+    policy = policies.failing("overflow", 400, then=policies.lazy())
+    case = Case(scope, policy, wrap=stalling(mock_clock, 1))
+
+    error = await case.failure()
+
+    assert (error.code, error.requests) == ("timeout", 2)
+
+
 async def test_a_summary_written_before_the_deadline_is_used(
     scope: Scope, mock_clock: MockClock
 ) -> None:

@@ -407,6 +407,19 @@ async def test_a_record_beyond_the_window_is_folded() -> None:
     assert text.startswith("## Completed Tasks")
 
 
+async def test_an_eighth_of_the_window_is_left_free_where_the_reserve_is_larger() -> (
+    None
+):
+    asked = Asked(summarisers.careful(), reserve=16_384)
+    long = [user("x" * 4_000) for _ in range(96)]
+
+    await asked.summariser.summary(Head(long))
+
+    left = 100_000 - 8_000
+    first = quarter(prompt_of(asked.requests[0]))
+    assert left * 7 // 8 - 2_000 < first <= left * 7 // 8
+
+
 async def test_a_prompt_the_provider_refuses_is_halved() -> None:
     """rivals.md #39, pi#9602: the window is not what it was taken for."""
     served = replace(MODEL, window=9_000)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from worker import api
 from worker.anthropic_client import AnthropicClient, ModelLimits
 from worker.client import (
+    BrokenOff,
     Client,
     Delta,
     Failure,
@@ -315,7 +316,9 @@ async def test_a_redirect_is_not_followed() -> None:
     assert len(server.requests) == 1
 
 
-async def test_a_slow_answer_can_be_cancelled_half_way() -> None:
+async def test_a_slow_answer_can_be_cancelled_half_way_and_tells_what_is_billed() -> (
+    None
+):
     policy = Script([say("word " * 100)])
     told: list[Delta] = []
     async with over_http(policy, Faults(at={1: Slow(0.001)})) as (_, client):
@@ -330,7 +333,11 @@ async def test_a_slow_answer_can_be_cancelled_half_way() -> None:
         after = await ask(client)
 
     assert scope.cancelled_caught
-    assert all(isinstance(delta, TextDelta) for delta in told)
+    *texts, last = told
+    assert all(isinstance(delta, TextDelta) for delta in texts)
+    assert isinstance(last, BrokenOff)
+    assert last.usage.prompt > 0
+    assert last.request_id is not None
     assert after.stop_reason == "end_turn"
 
 
