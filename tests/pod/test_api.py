@@ -14,6 +14,7 @@ from pod.entries import InputEntry, ItemEntry, RunEnd, RunStart, ToolStart
 from pod.errors import AlreadyRunning, NotRunning, SetupError
 from pod.events import Event
 from tests.recorded import inherited
+from tests.tools.sandbox.tiers import some_bash
 from tools.python_function import FunctionError
 from worker.client import TextDelta
 from worker.events import Warning
@@ -33,7 +34,7 @@ dir = "sessions"
 durability = "flush"
 [permissions]
 write_roots = []
-"""
+""" + some_bash()
 
 
 MODEL = Model(provider="scripted", id="echo:2", window=100_000, max_tokens=32_000)

@@ -32,8 +32,8 @@ from tests.soak.second import SecondProcess, second_process
 from tests.soak.story import TABLE_OF_STORIES, goes_on
 from tests.soak.traced import TracedDisk
 from tools.offspring import children, look_at
-from worker.loop import Setup
 from worker.scripted import ScriptedClient
+from worker.turn import Setup
 
 MOST_STEPS = 200
 """Steps of trio's, of any task, within which both things happen: so many as a run has

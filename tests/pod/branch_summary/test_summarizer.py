@@ -25,10 +25,10 @@ from worker.client import Delta, Failure, Response, TextDelta
 from worker.events import Retry, Warning
 from worker.items import FromModel
 from worker.limits import Spent
-from worker.loop import Setup
 from worker.model import Model
 from worker.retry import RetryPolicy
 from worker.scripted import Script, ScriptedClient, say
+from worker.turn import Setup
 from worker.usage import Usage
 
 BRANCH = path_of(

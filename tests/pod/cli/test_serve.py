@@ -13,6 +13,7 @@ import pytest
 from pod.cli.failing import UsageError
 from pod.cli.serve import Where, where_of
 from tests.command import POD, Done, environment
+from tests.tools.sandbox.tiers import some_bash
 
 MANIFEST = """
 [pod]
@@ -25,7 +26,7 @@ dir = "sessions"
 durability = "flush"
 [permissions]
 write_roots = []
-"""
+""" + some_bash()
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import pytest
 from pod.context import context
 from pod.log import read_log
 from tests.command import POD, environment
+from tests.tools.sandbox.tiers import some_bash
 from worker.items import UserText
 
 MANIFEST = """
@@ -23,7 +24,7 @@ id = "echo:1"
 builtin = ["bash"]
 [session]
 dir = "../sessions"
-"""
+""" + some_bash()
 SAID = b"Done after 1 call.\n"
 
 
