@@ -31,7 +31,7 @@ from tests.soak.racers import ACTS, LASTING, PAIRS, Racer, RacingPod
 from tests.soak.second import SecondProcess, second_process
 from tests.soak.story import TABLE_OF_STORIES, goes_on
 from tests.soak.traced import TracedDisk
-from tools.offspring import children, look_at
+from tools.proc import children, look_at
 from worker.scripted import ScriptedClient
 from worker.turn import Setup
 

@@ -23,7 +23,7 @@ from tests.soak.racers import PAIRS
 from tests.soak.races import left_running
 from tests.soak.story import story
 from tests.soak.traced import Told, TracedDisk, Wrote
-from tools.offspring import children
+from tools.proc import children
 
 POINTS = 500
 STORIES = 60
