@@ -3,7 +3,6 @@
 ``from pod import Pod, tool``. Everything runs under trio.
 """
 
-from collections import deque
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -23,8 +22,9 @@ from pod.beside import beside
 from pod.cli.failing import UsageError
 from pod.cli.opening import Choice, open_session
 from pod.compaction.job import Outcome
-from pod.entries import AnyEntry, Mode, RunEnd
+from pod.entries import Mode, RunEnd
 from pod.errors import NotRunning, SetupError, ShutDown
+from pod.event_stream import EventStream
 from pod.events import Event, Standing
 from pod.hooks.hook import TIMEOUT, OnFailure
 from pod.hooks.payloads import HookEvent
@@ -44,9 +44,6 @@ from worker.events import Warning
 
 F = TypeVar("F", bound=Callable[..., object])
 P = TypeVar("P", bound="Pod")
-
-MOST_WAITING = 10_000
-"""Live events that wait for who reads a stream; more are left out."""
 
 Hear = Callable[[Event], None]
 
@@ -133,13 +130,14 @@ class Pod:
         return await self._to_the_end(self._live.resume)
 
     @asynccontextmanager
-    async def stream(self, prompt: str) -> AsyncIterator["EventStream"]:
+    async def stream(self, prompt: str) -> AsyncIterator[EventStream]:
         """Run *prompt*, and give its events: ``async for event in events``.
 
         They end with the run; ``events.result`` is its end then. Leaving the
         context before interrupts the run. Raises as ``run`` does.
         """
-        events = EventStream()
+        session = self._live.session
+        events = EventStream(session.path, session.id)
         with self._heard.by(events.put):
             try:
                 events.begin(await self._live.prompt(prompt))
@@ -149,6 +147,7 @@ class Pod:
             try:
                 yield events
             finally:
+                events.close()
                 if not events.is_over:
                     await self._end_it()
         await self._live.settled()
@@ -218,11 +217,20 @@ class Pod:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigation:
-        """Put the session on another entry: see docs/tree.md."""
+        """Put the session on another entry: see docs/tree.md.
+
+        *summarize* None does as the manifest says. *instructions* go to the
+        summariser, behind its own or in their place.
+        """
         return await self._live.navigate(
-            target, summarize=summarize, instructions=instructions, label=label
+            target,
+            summarize=summarize,
+            instructions=instructions,
+            replace_instructions=replace_instructions,
+            label=label,
         )
 
     async def fork(self, entry: str | None = None) -> str:
@@ -261,56 +269,6 @@ class Pod:
             await self._live.interrupt()
 
 
-class EventStream:
-    """The events of one run, in their order."""
-
-    def __init__(self) -> None:
-        self.run = ""
-        """The run's id."""
-        self.result: RunEnd | None = None
-        """The run's end, once it has been read."""
-        self.is_over = False
-        """Whether the run has ended, read or not."""
-        self.left_out = 0
-        """Live events that were left out, since nobody read them."""
-        self._waiting: deque[Event] = deque()
-        self._more = trio.Event()
-
-    def begin(self, run: str) -> None:
-        """Say which run it is about; it may be over by now."""
-        self.run = run
-        self.is_over = any(self._is_end(event) for event in self._waiting)
-
-    def put(self, event: Event) -> None:
-        """Take in an event; of live ones, only as many as may wait."""
-        if self.is_over:
-            return
-        is_live = not isinstance(event, AnyEntry)
-        if is_live and len(self._waiting) >= MOST_WAITING:
-            self.left_out += 1
-            return
-        self._waiting.append(event)
-        self.is_over = self._is_end(event)
-        self._more.set()
-        self._more = trio.Event()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Event:
-        if self.result is not None:
-            raise StopAsyncIteration
-        while not self._waiting:
-            await self._more.wait()
-        event = self._waiting.popleft()
-        if isinstance(event, RunEnd) and event.run == self.run:
-            self.result = event
-        return event
-
-    def _is_end(self, event: Event) -> bool:
-        return isinstance(event, RunEnd) and event.run == self.run
-
-
 class _Heard:
     """Who listens in this process."""
 
@@ -342,12 +300,17 @@ class _Heard:
         """Tell everybody. What a listener raises ends its listening, no more."""
         for entry in tuple(self._listeners):
             listener, types = entry
-            if types and not isinstance(event, types):
+            if entry not in self._listeners or (types and not isinstance(event, types)):
                 continue
             try:
                 listener(event)
-            except Exception as error:  # noqa: BLE001  whatever the program's listener does
-                self._listeners.remove(entry)
+            # Whatever the program's listener does. It is sync, so that no Cancelled
+            # comes out of it, and what it raises is told, not hidden.
+            except Exception as error:  # noqa: BLE001
+                # It may have taken itself off, or have failed at a warning about
+                # another one just now.
+                if entry in self._listeners:
+                    self._listeners.remove(entry)
                 name = getattr(listener, "__qualname__", None) or repr(listener)
                 self.tell(
                     Warning(f"the listener {name} was taken off: {crash_text(error)}")

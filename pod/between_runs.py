@@ -53,6 +53,7 @@ class Way(Struct, frozen=True):
     target: str | None
     summarize: bool | None
     instructions: str
+    replace_instructions: bool
     label: str
 
 
@@ -77,6 +78,7 @@ async def go(
                 way.target,
                 summarize=wants,
                 instructions=way.instructions,
+                replace_instructions=way.replace_instructions,
                 label=way.label,
                 hooks=pod.hooks,
                 summarizer=ask() if wants and ask is not None else None,

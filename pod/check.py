@@ -37,7 +37,8 @@ class Facts(Struct, frozen=True):
     has the files of each hook, the program or the Python file first, *listeners*
     those of each listener; *steps* are
     the paths gone through to the manifest, as those of a HookFile. *unpriced* are
-    models whose price is not known, where there is a budget in dollars.
+    models whose price is not known, where there is a budget in dollars. *led_out*
+    are roots that lie in the working folder by their name, and by a link elsewhere.
     """
 
     read_roots: tuple[Place, ...]
@@ -52,6 +53,7 @@ class Facts(Struct, frozen=True):
     hooks: tuple[tuple[HookFile, ...], ...] = ()
     listeners: tuple[tuple[HookFile, ...], ...] = ()
     steps: tuple[str, ...] = ()
+    led_out: tuple[Place, ...] = ()
 
 
 class Finding(Struct, frozen=True):
@@ -179,11 +181,17 @@ def _tools(tools: ToolsTable, facts: Facts) -> Iterator[Finding]:
 
 
 def _roots(facts: Facts) -> Iterator[Finding]:
-    for key, roots in (
-        ("permissions.read_roots", facts.read_roots),
-        ("permissions.write_roots", facts.write_roots),
+    for key, roots, does in (
+        ("permissions.read_roots", facts.read_roots, "reads"),
+        ("permissions.write_roots", facts.write_roots, "writes"),
     ):
         for root in roots:
+            if root in facts.led_out:
+                yield _warning(
+                    key,
+                    f"{shown(root)}: a link leads out of the working folder, and the"
+                    f" model {does} there; if that is meant, name the place itself",
+                )
             if root.kind == "missing":
                 yield _error(key, f"there is no folder {shown(root)}: create it first")
             if root.kind == "file":

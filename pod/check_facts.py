@@ -55,7 +55,22 @@ def gather(
         window=manifest.model.context_window or window,
         unpriced=unpriced,
         overhead=overhead,
+        led_out=tuple(
+            _place(name, resolved(name, cwd))
+            for name in dict.fromkeys(
+                (*manifest.permissions.read_roots, *manifest.permissions.write_roots)
+            )
+            if _is_led_out(resolved(name, cwd), cwd)
+        ),
     )
+
+
+def _is_led_out(root: Path, cwd: Path) -> bool:
+    """Whether *root* lies in *cwd* by its words, and elsewhere by a link."""
+    real = os.path.realpath(cwd)
+    named = Path(os.path.normpath(root))
+    is_named = any(named.is_relative_to(folder) for folder in (cwd, real))
+    return is_named and not Path(os.path.realpath(root)).is_relative_to(real)
 
 
 def _listener_files(table: ListenerTable, loaded: Loaded) -> tuple[HookFile, ...]:

@@ -19,8 +19,8 @@ from pod.session import Session
 from tools.files_in_use import FilesInUse
 from tools.text import short_line
 from worker.items import FromModel, Item, ToolCall, ToolResult, UserText
-from worker.loop import Answered
 from worker.permit import Allowed, Decision, Denied, Stopped
+from worker.turn import Answered
 
 MOST_DENIALS = 50
 """Denied calls that a run's end lists; the log has them all."""

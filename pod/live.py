@@ -242,16 +242,18 @@ class LivePod:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigation:
         """Put the leaf where *target* leads; see pod.navigation.
 
-        *summarize* None takes the manifest's word. A paused turn is left. Raises
+        *summarize* None takes the manifest's word. *instructions* go to the
+        summariser, behind its own or in their place. A paused turn is left. Raises
         AlreadyRunning, Busy, NotFound, InvalidRequest (nothing to summarise, or
         nobody to do it), NotDone (no summary came of it).
         """
         self._refuse_running("a session moves between its runs")
-        way = Way(target, summarize, instructions, label)
+        way = Way(target, summarize, instructions, replace_instructions, label)
         return await self._ask("navigation", partial(self._navigate, way))
 
     async def set_model(self, name: str) -> None:

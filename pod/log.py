@@ -29,6 +29,7 @@ from pod.entries import AnyEntry, Header
 from pod.errors import LogFailed, NotASession, SessionDamaged
 from pod.rescue import trouble
 from pod.scan import Record, Scan, read, scan
+from tools.off_loop import off_loop
 
 Durability = Literal["fsync", "flush"]
 
@@ -280,9 +281,7 @@ class SessionLog:
         self._syncing = trio.Event()
         size = self._size
         try:
-            await trio.to_thread.run_sync(
-                self._disk.sync, self._fd, limiter=self._thread
-            )
+            await off_loop(lambda: self._disk.sync(self._fd), limiter=self._thread)
             self._synced = size
         except OSError as error:
             # What the kernel did with the unwritten pages is not known, and a

@@ -18,9 +18,9 @@ from pod.pod import Pod, Switched
 from pod.session import Session
 from pod.setup import Opened, Parts, open_pod, refuse_limits, watch_over
 from worker.client import Client
-from worker.loop import Setup
 from worker.model import Model
 from worker.tokens import factor_for
+from worker.turn import Setup
 
 
 def open_live(

@@ -5,10 +5,14 @@ from collections import deque
 import trio
 
 from pod.pipe import write_all
+from tools.off_loop import is_no_thread
 
 LIVE_BYTES = 8 * 1024 * 1024
 """Live events wait up to this many bytes; past it they are dropped and counted.
 Durable ones are bounded by *drain*, which a run awaits at each commit."""
+
+NO_THREAD_PAUSE = 0.05
+"""Seconds until a write is tried again where the system had no thread left for it."""
 
 
 class Outbox:
@@ -53,6 +57,12 @@ class Outbox:
                 await trio.to_thread.run_sync(
                     write_all, self._fd, data, abandon_on_cancel=True
                 )
+            except RuntimeError as error:
+                if not is_no_thread(error):
+                    raise
+                # Not from here, where a reader that is slow would stop the run.
+                self._lines.appendleft(data)
+                await trio.sleep(NO_THREAD_PAUSE)
             except OSError:
                 self.broken = True
                 self._lines.clear()

@@ -48,8 +48,9 @@ from worker.endings import Blocked, Failed, Held, Yielded
 from worker.events import Listen
 from worker.items import UserText
 from worker.limits import Spent
-from worker.loop import Setup, run_turn
+from worker.loop import run_turn
 from worker.refused import RefusedBlock
+from worker.turn import Setup
 
 
 class NothingToDo(Exception):

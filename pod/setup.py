@@ -49,11 +49,11 @@ from worker.calls import OutputLimits, Toolbox
 from worker.client import Client, OpenClient
 from worker.counters import O200k
 from worker.limits import Limits
-from worker.loop import Setup
 from worker.model import Model
 from worker.permit import Permit, allow_all
 from worker.retry import RetryPolicy
 from worker.tokens import count_tool, factor_for, tool_bytes
+from worker.turn import Setup
 from worker.wire import Cache
 
 

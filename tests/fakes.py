@@ -13,8 +13,8 @@ from worker.api import Request
 from worker.client import Delta, Failure, ProviderError, Response, TextDelta
 from worker.events import Live
 from worker.items import AssistantText, FromModel, Item, Reasoning, ToolCall, UserText
-from worker.loop import Answered
 from worker.permit import Decision
+from worker.turn import Answered
 from worker.usage import Usage
 
 T = TypeVar("T")

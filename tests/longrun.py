@@ -47,12 +47,14 @@ from pod.manifest import (
     PermissionsTable,
     PruneTable,
     RetryTable,
+    SandboxTable,
     SessionTable,
     ToolsTable,
 )
 from pod.pod import Pod
 from pod.session import Session
 from pod.setup import Opened, assemble, open_pod
+from tests.tools.sandbox.tiers import some_mode
 from tests.worker.compact import policies, summarisers
 from tools.base import Call, Tool, ToolOutput
 from worker.api import Request, Text, ToolResult, ToolSpec, ToolUse
@@ -382,6 +384,7 @@ def manifest_of(options: Options) -> Manifest:
         retry=RetryTable(attempts=3, base=0.001, cap=0.001),
         tools=ToolsTable(max_output_tokens=LARGEST + 10_000, max_output_bytes=400_000),
         permissions=PermissionsTable(read_roots=("ws",), write_roots=("ws",)),
+        sandbox=SandboxTable(mode=some_mode()),
         session=SessionTable(durability="flush"),
         compaction=replace(
             options.compaction, compact_threshold=options.compact_threshold

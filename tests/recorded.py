@@ -7,9 +7,14 @@ of Pod's code that would not is refused, so that none can be forgotten.
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
+from pod import events
+from tests.events_check import Checker
 from tests.recorder.sitecustomize import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -36,8 +41,10 @@ class Recorded:
 
     def take(self, check: Callable[[bytes], None]) -> None:
         """Give *check* each whole line that came since the last time."""
-        for path in sorted(self._folder.iterdir()):
-            over = not _is_alive(int(path.stem))
+        paths = sorted(self._folder.iterdir(), key=_order)
+        for path, next in zip_longest(paths, paths[1:]):
+            is_full = next is not None and next.stem == path.stem
+            over = is_full or not _is_alive(int(path.stem))
             start = self._read.get(path.name, 0)
             with path.open("rb") as file:
                 file.seek(start)
@@ -50,6 +57,11 @@ class Recorded:
                 del self._read[path.name]
 
 
+def _order(path: Path) -> tuple[int, int]:
+    """Bring the files of a process into the order it wrote them in."""
+    return int(path.stem), int(path.suffix.removeprefix("."))
+
+
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -58,6 +70,46 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+class Held:
+    """What was wrong with the events of a command and of all that it starts."""
+
+    def __init__(self, recorded: Recorded, checker: Checker) -> None:
+        self._recorded = recorded
+        self._checker = checker
+
+    @property
+    def checked(self) -> int:
+        """How many events were looked at."""
+        return self._checker.checked
+
+    def wrong(self) -> list[str]:
+        """Look at what came since the last time; return all that was wrong so far."""
+        self._recorded.take(self._checker)
+        return list(self._checker.wrong)
+
+
+@contextmanager
+def holding() -> Iterator[Held]:
+    """Hold the events of this process, and of those it starts, to the schema.
+
+    For commands: in a run of pytest conftest.py does so for all tests.
+    """
+    with tempfile.TemporaryDirectory(prefix="pod-test-events-") as folder:
+        checker = Checker()
+        events.checks.append(checker)
+        before = {name: os.environ.get(name) for name in recording(Path(folder))}
+        os.environ.update(recording(Path(folder)))
+        try:
+            yield Held(Recorded(Path(folder)), checker)
+        finally:
+            events.checks.remove(checker)
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
 
 
 _POD = re.compile(

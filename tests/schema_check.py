@@ -1,6 +1,6 @@
 """Holds values to a JSON Schema: the part of the language that our schemas use.
 
-Raises for a word that it does not know, so that nothing passes unread.
+Raises UnknownKeyword for a word that it does not know, so that nothing passes unread.
 """
 
 import json
@@ -22,6 +22,10 @@ KINDS: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "null": (type(None),),
 }
+
+
+class UnknownKeyword(Exception):
+    """A schema says something that nobody here looks at."""
 
 
 def object_in(text: str | bytes) -> Schema:
@@ -86,7 +90,7 @@ def _word(
         case _ if word in ANNOTATIONS | TOP:
             pass
         case _:
-            raise NotImplementedError(f"{word}: {rule}")
+            raise UnknownKeyword(f"{word}: {rule}")
 
 
 def _resolved(ref: str, root: Schema) -> Schema:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.sandbox.tiers import some_bash
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "python.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 (MANIFEST,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
@@ -27,7 +29,8 @@ def test_every_example_says_what_it_prints() -> None:
 def test_an_example_does_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, printed: str
 ) -> None:
-    (tmp_path / "pod.toml").write_text(MANIFEST, encoding="utf-8")
+    text = f"{MANIFEST}\n{some_bash()}"
+    (tmp_path / "pod.toml").write_text(text, encoding="utf-8")
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
     out = io.StringIO()

@@ -10,7 +10,7 @@ from pod import events
 from pod.events import Closing, Status, line
 from tests.command import ROOT, environment, pod
 from tests.events_check import Checker
-from tests.recorded import NotRecorded, Recorded, recording
+from tests.recorded import NotRecorded, Recorded, holding, recording
 
 WRONG = (
     "import os, sys; from pod.events import *; from worker.events import *\n"
@@ -114,6 +114,36 @@ def test_a_line_is_taken_once_and_a_torn_one_never(folder: Path) -> None:
 
     assert seen == [b"one\n", b"three\n", b"two\n"]
     assert list(folder.iterdir()) == [ours]  # who is gone writes no more
+
+
+def test_a_file_that_is_full_is_gone_once_it_was_read(folder: Path) -> None:
+    seen: list[bytes] = []
+    told = "from pod.events import Closing, line\n"
+    told += "for number in range(5): line(Closing('x' * 3_000_000), session='s', at='')"
+
+    assert python(told, folder) == 0
+    files = sorted(path.suffix for path in folder.iterdir())
+    Recorded(folder).take(seen.append)
+
+    assert files == [".1", ".2", ".3"]
+    assert seen == [line(Closing("x" * 3_000_000), session="s", at="")] * 5
+    assert list(folder.iterdir()) == []
+
+
+def test_a_command_holds_what_it_tells_and_what_it_starts(tmp_path: Path) -> None:
+    before = dict(os.environ), list(events.checks)
+
+    with holding() as held:
+        line(Status("idle"), session="s", at="")
+        code = "from pod.events import *; line(Status(None), session='s', at='')"
+        command = [sys.executable, "-P", "-c", code]
+        subprocess.run(command, env=environment(tmp_path), check=True)
+        (wrong,) = held.wrong()
+        again = held.wrong()
+
+    assert "cannot be read by a client" in wrong
+    assert (again, held.checked) == ([wrong], 2)
+    assert (dict(os.environ), list(events.checks)) == before
 
 
 def test_where_files_are_small_lines_go_on_in_the_next(folder: Path) -> None:

@@ -11,9 +11,9 @@ from worker.api import ToolSpec
 from worker.calls import OutputLimits, Toolbox
 from worker.client import Client
 from worker.limits import Limits
-from worker.loop import Setup
 from worker.model import Model
 from worker.retry import RetryPolicy
+from worker.turn import Setup
 from worker.usage import Usage
 from worker.wire import Cache
 

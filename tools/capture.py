@@ -4,9 +4,8 @@ import contextlib
 from pathlib import Path
 from typing import IO
 
-import trio
-
 from tools.base import Spill
+from tools.off_loop import off_loop
 
 SPILL_LIMIT = 1 << 30
 """Bytes of one output kept on disk: enough to read, too few to fill a disk."""
@@ -72,7 +71,7 @@ class Capture:
         pending, self._pending = self._pending, bytearray()
         if self._failed:
             return
-        await trio.to_thread.run_sync(self._write, pending, last)
+        await off_loop(lambda: self._write(pending, last))
 
     def _write(self, data: bytearray, last: bool) -> None:
         try:

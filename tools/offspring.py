@@ -10,33 +10,21 @@ nobody but root can raise again: the size of POSIX message queues.
 import os
 import re
 import resource
-import select
 import signal
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from threading import Lock
 
 from msgspec import Struct
 
+from tools.proc import PAUSE, Process, children, kill, look_at, read, send
 from tools.sandbox.kernel import adopt_orphans
 
 _STAMPS = 4000
 """Commands at once that can be told apart."""
-_EXITING = 0x4  # PF_EXITING in <linux/sched.h>
 _QUEUES = re.compile(rb"^Max msgqueue size +\S+ +(\d+)", re.MULTILINE)
-
-
-class Process(Struct, frozen=True):
-    """One process. *started* is in clock ticks since the machine was."""
-
-    pid: int
-    name: str
-    is_dead: bool
-    """It is ending, or has ended and nobody has waited for it yet (a zombie)."""
-    started: int
 
 
 class Offspring:
@@ -109,13 +97,13 @@ class Offspring:
                     ended[process.pid, process.started] = process.name
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, signal.SIGKILL)
-            _kill(known.values(), deadline)
+            kill(known.values(), deadline)
             _reap(known.values())
             calm = 0 if known else calm + 1
             if known and time.monotonic() > deadline:
                 break
             if known and all(process.is_dead for process in known.values()):
-                time.sleep(0.001)  # whoever is to wait for them is at it
+                time.sleep(PAUSE)  # whoever is to wait for them is at it
         return tuple(ended.values())
 
     def kill_at_once(self) -> None:
@@ -224,114 +212,8 @@ def _count() -> Census:
 
 def _queue_limit(pid: int) -> int | None:
     """Return the bytes of message queues *pid* may have at most; None for no limit."""
-    found = _QUEUES.search(_read(f"/proc/{pid}/limits"))
+    found = _QUEUES.search(read(f"/proc/{pid}/limits"))
     return int(found[1]) if found else None
-
-
-def children(pid: int) -> list[int]:
-    """Return the children of *pid*, the oldest first; none where that is not told."""
-    if not _TELLS_CHILDREN:
-        return _children_by_search(pid)
-    found: list[int] = []
-    with suppress(OSError):
-        # Quickly: there may be hundreds, and somebody waits.
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
-    return found
-
-
-def _read(path: str) -> bytes:
-    """Read a file of /proc; b"" where its process has ended."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        data = part = os.read(fd, _CHUNK)
-        while part and len(data) % _CHUNK == 0:
-            part = os.read(fd, _CHUNK)
-            data += part
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
-    return data
-
-
-_CHUNK = 16 * 1024
-_TELLS_CHILDREN = Path("/proc/thread-self/children").exists()
-"""Whether the kernel was built so (CONFIG_PROC_CHILDREN)."""
-
-
-def _children_by_search(pid: int) -> list[int]:
-    found: list[tuple[int, int]] = []
-    with suppress(OSError):
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                text = (folder / "stat").read_text(errors="replace")
-                fields = text.rpartition(")")[2].split()
-                if int(fields[1]) == pid:
-                    found.append((int(fields[19]), int(folder.name)))
-    return [child for _, child in sorted(found)]
-
-
-def look_at(pid: int) -> Process | None:
-    """Return what there is to know of *pid*; None if there is no such process."""
-    text = _read(f"/proc/{pid}/stat").decode(errors="replace")
-    if not text:
-        return None
-    head, _, rest = text.rpartition(")")
-    fields = rest.split()
-    return Process(
-        pid=pid,
-        name=head.partition("(")[2],
-        is_dead=fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING),
-        started=int(fields[19]),
-    )
-
-
-def send(process: Process, number: signal.Signals) -> None:
-    """Send *number* to *process*, if it is still the one that was looked at."""
-    if (handle := _handle(process)) is None:
-        return
-    with suppress(OSError):  # it has ended meanwhile
-        signal.pidfd_send_signal(handle, number)
-    os.close(handle)
-
-
-def _handle(process: Process) -> int | None:
-    """Open *process*, which its number may not mean any more; None where that is so."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except OSError:  # it has ended
-        return None
-    now = look_at(process.pid)
-    if now is None or now.started != process.started:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _kill(processes: Iterable[Process], deadline: float) -> None:
-    """Kill *processes* and wait until they have ended, or for the *deadline*."""
-    handles = {}
-    try:
-        for process in processes:
-            if (handle := _handle(process)) is not None:
-                handles[handle] = process
-                with suppress(OSError):  # it has ended meanwhile
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-        waiting = select.poll()
-        for handle in handles:
-            waiting.register(handle, select.POLLIN)
-        left = len(handles)
-        while left and (seconds := deadline - time.monotonic()) > 0:
-            for handle, _ in waiting.poll(1000 * seconds):
-                waiting.unregister(handle)
-                left -= 1
-    finally:
-        for handle in handles:
-            os.close(handle)
 
 
 def _still(processes: Iterable[Process]) -> Iterator[Process]:
@@ -355,4 +237,4 @@ def reap_group(group: int, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
-            time.sleep(0.001)
+            time.sleep(PAUSE)

@@ -18,7 +18,9 @@ import trio
 from msgspec import Struct
 
 from tools.launch import Launcher, Order, Started, Unconfined
-from tools.offspring import Offspring, children, give_back, take_stamp
+from tools.off_loop import is_no_thread, off_loop
+from tools.offspring import Offspring, give_back, take_stamp
+from tools.proc import children, give_way
 
 PIPE_BYTES = 1 << 20
 """Linux lets any user have this much by default (fs.pipe-max-size)."""
@@ -93,8 +95,8 @@ async def run(
     receivers = [receive] if receive_errors is None else [receive, receive_errors]
     stamp = take_stamp()
     try:
-        command, pipes = await trio.to_thread.run_sync(
-            _start, argv, cwd, env, stdin, len(receivers), launcher, stamp
+        command, pipes = await off_loop(
+            lambda: _start(argv, cwd, env, stdin, len(receivers), launcher, stamp)
         )
         return await _see_through(command, pipes, receivers, launcher)
     finally:
@@ -134,15 +136,17 @@ async def _see_through(
             with trio.move_on_after(PIPE_GRACE):
                 await command.calm(all_read)
         finally:
-            with trio.CancelScope(shield=True):
-                if not has_ended:
-                    await command.ask_to_end(all_read)
-                left, notes = await trio.to_thread.run_sync(_end, command, launcher)
-                await command.close()
+            try:
+                with trio.CancelScope(shield=True):
+                    if not has_ended:
+                        await command.ask_to_end(all_read)
+                    left, notes = await off_loop(lambda: _end(command, launcher))
+                    await command.close()
+                    with trio.move_on_after(DRAIN):
+                        await all_read.wait()
+            finally:  # or whoever reads would keep us for ever
                 _running.discard(command)
-                with trio.move_on_after(DRAIN):
-                    await all_read.wait()
-            reading.cancel()
+                reading.cancel()
     return Exit(command.returncode(), left, notes)
 
 
@@ -186,6 +190,7 @@ def _start(
     finally:
         for _, write_end in pipes:
             os.close(write_end)
+    give_way(started.process.pid)
     return _Command(started, stamp), [read_end for read_end, _ in pipes]
 
 
@@ -238,7 +243,7 @@ class _Command:
 
     async def ask_to_end(self, all_read: trio.Event) -> None:
         # A stopped process hears of it only once it goes on.
-        await trio.to_thread.run_sync(self._ask)
+        await off_loop(self._ask)
         with trio.move_on_after(TERM_GRACE):
             await self.wait()
             await self.calm(all_read)
@@ -281,11 +286,22 @@ async def _wait_exit(pid: int) -> None:
     try:
         exited = os.pidfd_open(pid)
     except (AttributeError, OSError):  # not Linux, or forbidden by a container
-        await trio.to_thread.run_sync(
-            os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT, abandon_on_cancel=True
-        )
+        await _wait_by_number(pid)
         return
     try:
         await trio.lowlevel.wait_readable(exited)
     finally:
         os.close(exited)
+
+
+async def _wait_by_number(pid: int) -> None:
+    flags = os.WEXITED | os.WNOWAIT
+    try:
+        await trio.to_thread.run_sync(
+            os.waitid, os.P_PID, pid, flags, abandon_on_cancel=True
+        )
+    except RuntimeError as error:
+        if not is_no_thread(error):
+            raise
+        while os.waitid(os.P_PID, pid, flags | os.WNOHANG) is None:  # noqa: ASYNC110, ASYNC222  it does not block
+            await trio.sleep(_LOOK)

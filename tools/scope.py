@@ -29,10 +29,13 @@ from tools.openat import (
     parts_of,
 )
 from tools.replacing import replace_file
-from tools.text import one_line
+from tools.text import one_line, short_line
 
 MOST_NAMES = 1000
 """Names of a folder looked at for one that is near to a missing one."""
+
+PATH_BYTES = 4096
+"""The longest path Linux takes (PATH_MAX). A model may name one of a megabyte."""
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -155,9 +158,14 @@ class Scope:
         if not path or "\0" in path:
             raise ToolError("the path is empty" if not path else "NUL in the path")
         try:
-            os.fsencode(path)
+            length = len(os.fsencode(path))
         except UnicodeEncodeError:
-            raise ToolError(f"no valid path: {one_line(path)}") from None
+            raise ToolError(f"no valid path: {short_line(path, 200)}") from None
+        if length > PATH_BYTES:
+            raise ToolError(
+                f"the path is too long: {length:,} bytes, at most {PATH_BYTES:,}"
+                f" are taken: {short_line(path, 200)}"
+            )
         whole = path if path.startswith("/") else f"{self.cwd}/{path}"
         return "/" + os.path.normpath(whole).lstrip("/")
 
@@ -311,7 +319,8 @@ class Scope:
         parts = parts_of(path)
         # What a link says may hold "..": only the parts before it are certain.
         certain = parts.index("..") if ".." in parts else len(parts)
-        for depth in range(certain + 1):
+        deepest = max((root.count("/") for root in roots), default=0)
+        for depth in range(min(certain, deepest) + 1):
             anchor = roots.get("/" + "/".join(parts[:depth]))
             if anchor is not None:
                 return anchor, parts[depth:]
@@ -365,9 +374,10 @@ class Scope:
 
     def _names(self, folder: str) -> list[str] | None:
         """List some of a folder's names; None if it is none, or may not be read."""
-        try:
-            fd = self.open_folder(folder)
-        except ToolError:
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        try:  # not by open_folder(), whose error would say what is missing, too
+            fd = self._do(lambda: self._opened(folder, flags))
+        except OSError:
             return None
         try:
             with os.scandir(fd) as entries:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tools.base import Call, Spill, Tool, ToolError, ToolOutput
 from tools.cap import cap, fits
+from tools.off_loop import off_loop
 from tools.text import clean, short_line
 from worker.cancelled import parted
 from worker.crash import crash_place, crash_text
@@ -255,8 +256,8 @@ async def _finish(
         results[call.call_id] = _safe(call, output, toolbox, is_error)
         return
     with trio.CancelScope(shield=True):
-        results[call.call_id] = await trio.to_thread.run_sync(
-            _safe, call, output, toolbox, is_error
+        results[call.call_id] = await off_loop(
+            lambda: _safe(call, output, toolbox, is_error)
         )
 
 

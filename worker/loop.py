@@ -1,19 +1,18 @@
 """The turn loop: ask, run the tools it calls for, ask again, until it is done."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import trio
-from msgspec import Struct
 from msgspec.structs import replace
 
 from prompts import load
-from worker.api import Request, ToolSpec
+from worker.api import Request
 from worker.ask import Answer, Broken, ask, beside
 from worker.calls import Toolbox, answer_calls
-from worker.client import Client, Failure, ProviderError, Response
+from worker.client import Failure, ProviderError, Response
 from worker.content import Media, count_images
 from worker.endings import (
     CONTINUE,
@@ -24,27 +23,22 @@ from worker.endings import (
     Ending,
     Exhausted,
     Failed,
-    Held,
     Limited,
-    Yielded,
     ending_of,
 )
 from worker.events import Listen, RequestStart, Warning
 from worker.history import unique_calls
 from worker.items import FromModel, Item, ToolCall, UserText
-from worker.limits import Limits, Spent
-from worker.model import Model
+from worker.limits import Spent
 from worker.occupancy import Occupancy
 from worker.overflow import hidden_overflow
-from worker.permit import Decision, Stopped
+from worker.permit import Stopped
 from worker.refused import RefusedBlock
-from worker.retry import RetryPolicy
 from worker.sending import Sending
-from worker.tokens import Counter
+from worker.turn import Answered, Gate, History, Setup
 from worker.usage import Usage
 from worker.validate import Checked, problems
 from worker.wire import (
-    Cache,
     Memory,
     is_about_compaction,
     items_of,
@@ -54,69 +48,6 @@ from worker.wire import (
 MAX_CONTINUATIONS = 3
 """How often in a row an answer that was cut off, paused or empty is gone on with
 before the turn ends. Three is what oh-my-pi's users settled on for cut-off answers."""
-
-
-class Answered(Struct, frozen=True):
-    """The facts of one answered (or broken-off) request, for the journal."""
-
-    response: str
-    model: str
-    stop_reason: str
-    usage: Usage | None
-    context_tokens: int | None
-    estimate: int | None
-    cost: Decimal | None
-    request_id: str | None
-    attempts: int
-    seconds: float
-
-
-class History(Protocol):
-    """The items a request is made of. What is put in is on disk before it is seen."""
-
-    @property
-    def items(self) -> Sequence[Item]: ...
-
-    def add(self, items: Sequence[Item]) -> None: ...
-
-    def deliver(self) -> int:
-        """Move input that waits into the history; say how much it was."""
-
-    def discard(self, items: Sequence[FromModel]) -> None:
-        """Keep *items* out of the history, but not out of the log."""
-
-    def decided(self, call: ToolCall, decision: Decision) -> None: ...
-
-    def start_tool(self, call: ToolCall) -> None: ...
-
-    def answered(self, answered: Answered) -> None: ...
-
-    async def commit(self) -> None: ...
-
-
-class Setup(Struct, frozen=True):
-    """What a turn runs with; the same from its first request to its last."""
-
-    client: Client
-    model: Model
-    system: str
-    specs: tuple[ToolSpec, ...]
-    toolbox: Toolbox
-    cache: Cache
-    retry: RetryPolicy
-    limits: Limits
-    counter: Counter
-    price: Callable[[str, Usage], Decimal | None]
-    """(model, usage) to USD; None where the price is unknown. Blocks when it is
-    called first, to load the prices."""
-    new_id: Callable[[], str]
-    jitter: Callable[[], float]
-    """Uniform in [0, 1)."""
-
-
-Gate = Callable[[], Awaitable[Yielded | Held | Blocked | None]]
-"""Asked before each request, with the history as it would be sent; what it gives
-ends the turn. It may put more into the history."""
 
 
 async def run_turn(

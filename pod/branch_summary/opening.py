@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pod.branch_summary.summarizer import BranchSummarizer
 from pod.manifest import Manifest
 from worker.events import Listen
-from worker.loop import Setup
 from worker.model import Model
+from worker.turn import Setup
 
 
 def open_summarizer(

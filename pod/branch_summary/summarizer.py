@@ -16,9 +16,9 @@ from worker.compact.task import Code, CompactError
 from worker.compact.writer import Means, ModelWriter
 from worker.events import Listen, Live, Retry, Warning
 from worker.limits import Spent
-from worker.loop import Setup
 from worker.model import Model
 from worker.tokens import factor_for
+from worker.turn import Setup
 
 UNKNOWN_WINDOW = 128_000
 """Tokens; what the second seed's origin takes a window for that it does not know."""

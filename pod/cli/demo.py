@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from pod.cli.demo_report import Place, place_of, takes_files
 from pod.cli.failing import UsageError
+from pod.cli.folder import working_folder
 from pod.cli.options import Options
 from pod.cli.output import Output
 from pod.cli.receipts import done_line, failed_line
 from pod.cli.run import run_parts
-from pod.cli.streams import kept_for_results, write_result
+from pod.cli.streams import kept_for_results, say, write_result
 from pod.entries import AnyEntry, Compaction, CompactionFailed, RunEnd
 from pod.exits import Exit
 from pod.load_manifest import Loaded
@@ -46,6 +47,10 @@ COMPACTION = (
     "compaction.overview_tokens=4_000",
 )
 
+BARE = (
+    "pod: no sandbox works here (`pod doctor` says why); the demo's commands, which are"
+    " Pod's own, run without one"
+)
 API_KEY = "loopback"
 HTTP_MODEL = "claude-survey"
 
@@ -60,7 +65,10 @@ def run_demo(
     """
     where = _folder(folder)
     report = place_of(where, output)
-    demo = _Demo(where, report, _settings(where, report, http=http))
+    bare = _without_sandbox()
+    if bare and not quiet:
+        say(BARE)
+    demo = _Demo(where, report, (*_settings(where, report, http=http), *bare))
     return trio.run(_run, demo, http, quiet)
 
 
@@ -85,7 +93,7 @@ class _Demo(Struct, frozen=True):
 
 
 def _folder(folder: Path | None) -> Path:
-    named = folder or Path()
+    named = folder or working_folder(None)
     if named.is_file():
         raise UsageError(f"{named} is a file: name a folder to survey")
     if not named.is_dir():
@@ -117,7 +125,6 @@ def _settings(folder: Path, report: Place, *, http: bool) -> tuple[str, ...]:
         f"limits.max_requests={MOST_REQUESTS}",
         'permissions.read_roots=["."]',
         f"permissions.write_roots=[{quoted(root)}]",
-        *_without_sandbox(),
     )
 
 

@@ -10,7 +10,13 @@ from pod.load_manifest import Loaded, load
 def working_folder(cd: Path | None) -> Path:
     """Return *cd*, or the process's folder, with links resolved. Raises UsageError."""
     if cd is None:
-        return Path.cwd().resolve()
+        try:
+            return Path.cwd().resolve()
+        except FileNotFoundError:
+            raise UsageError(
+                "the folder that this was started in is gone: change to another one,"
+                " or name one with --cd"
+            ) from None
     if not cd.is_dir():
         raise UsageError(f"--cd {cd}: there is no such folder")
     return cd.resolve()

@@ -16,6 +16,7 @@ from pod.cli.folder import working_folder
 from pod.cli.opening import Choice, open_session, settle
 from pod.cli.options import Options
 from pod.cli.output import Output
+from pod.cli.standard_input import read_input
 from pod.cli.streams import kept_for_results
 from pod.closing import is_open
 from pod.compaction.compactor import Tell
@@ -86,7 +87,7 @@ def read_prompt(options: Options, stdin: TextIO) -> str | None:
     goes_on = options.resume is not None or options.newest
     prompt = options.prompt
     if prompt == "-" or (prompt is None and not goes_on and not stdin.isatty()):
-        prompt = stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+        prompt = read_input(stdin)
     elif prompt is not None:
         # Bytes that are no UTF-8 come as lone surrogates: nobody could take them.
         prompt = prompt.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,11 +1,17 @@
 """``pod send``, ``pause``, ``resume``, ``interrupt``, ``answer``, ``stop``."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Literal
 
+import trio
+
 from pod.cli.asking import asked
 from pod.cli.failing import usage
+from pod.cli.standard_input import read_input
 from pod.cli.streams import give, say
 from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
 from pod.exits import Exit
@@ -19,6 +25,9 @@ from pod.protocol.client import (
 from pod.protocol.registry import NoSuchPod, find
 
 How = Literal["prompt", "steer", "follow_up"]
+ENDING = 10.0
+"""Seconds that a Pod has from its last word to its end; its listeners get five of
+them. From within a container its number may be another process's."""
 _FLAGS = {
     "already_running": "--steer or --follow-up",
     "not_running": "without --steer",
@@ -29,7 +38,7 @@ _FLAGS = {
 def run_send(target: str, text: str, *, how: How, wait: bool) -> int:
     """Send *text*; with *wait* give the answer, and its run's exit code."""
     if text == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", "replace").lstrip("\ufeff")
+        text = read_input(sys.stdin)
     if not text.strip():
         return usage("the text is empty")
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -163,11 +172,33 @@ async def _answer(target: str, call: str, allow: bool, message: str) -> int:
 
 async def _stop(target: str | None, now: bool) -> int:
     async with connect(find(target)) as client:
-        events = client.events(types=())
-        await events.begin()
-        await client.shutdown(now=now)
-        if not now and client.snapshot.state.state != "idle":
-            say("pod: it ends when its run is over; --now ends that, too")
-        async for _ in events:
-            pass
+        with _process(client.snapshot.pid) as process:
+            events = client.events(types=())
+            await events.begin()
+            await client.shutdown(now=now)
+            if not now and client.snapshot.state.state != "idle":
+                say("pod: it ends when its run is over; --now ends that, too")
+            async for _ in events:
+                pass
+            # Its session is free when the process has ended, not before.
+            if process is not None:
+                with trio.move_on_after(ENDING):
+                    await trio.lowlevel.wait_readable(process)
     return Exit.DONE
+
+
+@contextmanager
+def _process(pid: int) -> Iterator[int | None]:
+    """Give a descriptor that can be read once the process has ended.
+
+    None where the system has none, or no such process.
+    """
+    process: int | None = None
+    if sys.platform == "linux":
+        with suppress(OSError):
+            process = os.pidfd_open(pid)
+    try:
+        yield process
+    finally:
+        if process is not None:
+            os.close(process)

@@ -178,11 +178,11 @@ class _Serving:
             socket=path_text(paths[0]) if paths else None,
             since=now(),
             cwd=path_text(self._parts.cwd),
+            others=tuple(path_text(path) for path in paths[1:]),
         )
         with ExitStack() as stack:
-            sockets = [stack.enter_context(listening(path)) for path in paths]
             stack.enter_context(registered(entry))
-            yield sockets
+            yield [stack.enter_context(listening(path)) for path in paths]
 
     def _announce(self) -> None:
         """Tell where it listens, now that it does."""

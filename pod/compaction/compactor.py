@@ -43,11 +43,11 @@ from worker.compact.writer import Means
 from worker.events import Live, Warning
 from worker.items import FromModel, Item, UserText
 from worker.limits import Limits, Spent
-from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.permit import Permit, allow_all, in_turn
 from worker.tokens import count_item
+from worker.turn import Setup
 
 Tell = Callable[[Live | PodLive], None]
 

@@ -18,10 +18,10 @@ from tools.files_in_use import FilesInUse
 from tools.scope import Scope
 from worker.compact.task import Budgets
 from worker.items import ToolResult
-from worker.loop import Setup
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.permit import Permit, allow_all
+from worker.turn import Setup
 
 
 def open_watch(

@@ -111,7 +111,10 @@ async def endpoint(loaded: Loaded) -> list[Finding]:
     with trio.move_on_after(ENDPOINT_SECONDS):
         try:
             status = await _status(url)
-        except Exception as problem:  # noqa: BLE001  a proxy, a certificate, a name, …
+        # Whatever it is that keeps a request from being answered (a name, a proxy,
+        # a certificate, an address that is none, a proxy variable that is none) is
+        # what a person came to hear, and the doctor has more to say after it.
+        except Exception as problem:  # noqa: BLE001
             why = str(problem) or type(problem).__name__
         else:
             seconds = monotonic() - started

@@ -17,7 +17,13 @@ def sandbox(loaded: Loaded, cwd: Path) -> Iterator[Finding]:
     except SetupError as problem:
         # What was tried, and at last what to do without.
         *tried, way_out = (line.strip() for line in str(problem).splitlines())
-        yield error("sandbox", " | ".join(tried), None, fix=way_out, exit=problem.exit)
+        yield error(
+            "sandbox",
+            " | ".join(tried),
+            None,
+            fix=way_out.removeprefix("Or "),
+            exit=problem.exit,
+        )
         return
     if report is None:
         yield note("sandbox", "none: bash is not among the tools")

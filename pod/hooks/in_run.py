@@ -13,8 +13,8 @@ from pod.hooks.payloads import PreLlmRequest, RunEnded
 from pod.session import Session
 from tools.text import clean
 from worker.endings import Blocked, Yielded
-from worker.loop import Setup
 from worker.permit import in_turn
+from worker.turn import Setup
 
 KIND = "hook"
 """The kind of the custom messages that hooks have the model told."""

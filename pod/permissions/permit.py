@@ -117,7 +117,9 @@ class Permissions(Struct, frozen=True):
         )
         try:
             approval = await self.approver(question)
-        except Exception as error:  # noqa: BLE001  whatever a client's answer made of it
+        # An approver is somebody else's code. However it fails, nobody has allowed
+        # the call: it is denied, and the run goes on (see Approver).
+        except Exception as error:  # noqa: BLE001
             return Denied(
                 f"somebody had to allow it, and asking failed: {crash_text(error)}."
                 f"{_INSTEAD}",

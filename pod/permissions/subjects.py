@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from pod.permissions.commands import split_command
 from pod.permissions.rules import Paths, Subject, Text
+from tools.scope import PATH_BYTES
 
 
 class _Fields(Struct, frozen=True):
@@ -58,8 +59,8 @@ def _paths(text: str, cwd: str, resolve: Callable[[str], str] | None) -> Paths:
     whole = posixpath.normpath(posixpath.join(cwd, text))
     absolute = "/" + whole.lstrip("/")
     named = _names(absolute, cwd)
-    if resolve is None or "\0" in text:
-        return Paths(named)
+    if resolve is None or "\0" in text or len(absolute) > PATH_BYTES:
+        return Paths(named)  # nothing can be opened by such a name
     real = resolve(absolute)
     return Paths(named, () if real == absolute else _names(real, cwd))
 

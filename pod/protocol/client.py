@@ -25,6 +25,7 @@ from pod.protocol.answers import (
 from pod.protocol.endpoint import check_path
 from pod.protocol.link import Gone, LineReader, SocketLink
 from pod.protocol.messages import (
+    MAX_LINE,
     AbortCompaction,
     AnswerPermission,
     Compact,
@@ -155,11 +156,12 @@ class Client:
         *,
         summarize: bool | None = None,
         instructions: str = "",
+        replace_instructions: bool = False,
         label: str = "",
     ) -> Navigated:
-        return await self._ask(
-            Navigate(target, summarize, instructions, label), Navigated
-        )
+        """Put the leaf on the entry *target* (None: before all); see ``Navigate``."""
+        way = Navigate(target, summarize, instructions, label, replace_instructions)
+        return await self._ask(way, Navigated)
 
     async def fork(self, entry: str | None = None) -> str:
         """Copy the path to *entry* into a new session; return its id."""
@@ -240,9 +242,13 @@ class EventStream:
 
     async def begin(self) -> Subscribed:
         """Subscribe now, rather than when the first event is asked for."""
-        self._wire = await _open(self._path)
-        await self._wire.snapshot()
-        subscribed = await self._wire.ask(self._wanted)
+        wire = self._wire = await _open(self._path)
+        try:
+            await wire.snapshot()
+            subscribed = await wire.ask(self._wanted)
+        except BaseException:
+            self.close()  # nothing would ever come on it
+            raise
         assert isinstance(subscribed, Subscribed)
         self.seq = subscribed.from_seq - 1
         return subscribed
@@ -300,15 +306,21 @@ class _Wire:
     async def ask(self, params: Params) -> Data:
         self._last_id += 1
         id = self._last_id
+        line = encode_request(Request(id, params))
+        if len(line) > MAX_LINE:  # a Pod could not say which request it refuses
+            raise RequestFailed(
+                "too_large", f"a request has at most {MAX_LINE:,} bytes"
+            )
         self._waiting.add(id)
         try:
             async with self._sending:
-                await self._send(encode_request(Request(id, params)))
+                await self._send(line)
             while id not in self._answers:
                 await self._read_on()
+            return _data(self._answers.pop(id), method_of(params))
         finally:
             self._waiting.discard(id)
-        return _data(self._answers.pop(id), method_of(params))
+            self._answers.pop(id, None)  # it came, and who asked was cancelled
 
     async def _send(self, line: bytes) -> None:
         try:

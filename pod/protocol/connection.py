@@ -76,8 +76,9 @@ class Connection:
     """Talks to one client until it goes, is dropped, or the server closes.
 
     The *owner* is the program that started the Pod on its standard streams: it
-    is never dropped, the run is held up for it at its commits, and where it has
-    nothing more to say, the Pod ends.
+    is never dropped, the run is held up for it at its commits, and so are its own
+    requests while it does not read the answers. Where it has nothing more to say
+    the Pod ends, and at once where it is gone.
     """
 
     def __init__(self, host: Host, link: Link, name: str, *, owner: bool = False):
@@ -99,9 +100,9 @@ class Connection:
     async def run(self) -> None:
         """Serve the client to the end; never raises for what a client does."""
         hub = self._host.hub
-        self._mailbox.put(hub.text(self._host.snapshot()))
-        hub.join(self._listener)
         try:
+            self._mailbox.put(hub.text(self._host.snapshot()))
+            hub.join(self._listener)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write_all, nursery.cancel_scope)
                 await self._read_requests()
@@ -112,6 +113,8 @@ class Connection:
             self._mailbox.close()
             self._end_replay()
             self._link.close()
+            if self._listener.is_patient:
+                self._host.shut_down(now=True)
 
     def close(self, last: bytes) -> None:
         """Send what waits, and *last*, and then no more.
@@ -135,6 +138,8 @@ class Connection:
                 self._reply(refusal(None, "too_large", text))
             elif line.strip():
                 await self._handle(line)
+            while self._listener.is_patient and self._mailbox.is_full:
+                await self._mailbox.wait()
 
     async def _handle(self, line: bytes) -> None:
         try:
@@ -238,17 +243,19 @@ class Connection:
                 "invalid_request",
                 f"types: there is no event {unknown[0][:100]!r}{hint}",
             )
-        self._end_replay()
+        replay: LogReader | None = None
         if first <= seq:
             log = self._host.log
             if log is None:
                 raise BadRequest(
                     "not_found", "this session is not kept: leave from_seq out"
                 )
-            self._replay = LogReader(log, self._host.hub.session, first)
+            replay = LogReader(log, self._host.hub.session, first)
+        self._end_replay()
+        self._replay = replay
         types = None if params.types is None else frozenset(params.types)
         wanted = Wanted(types, params.partial)
-        if self._replay is None:
+        if replay is None:
             self._host.hub.hear(self._listener, wanted)
         else:
             self._host.hub.mute(self._listener)

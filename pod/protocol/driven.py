@@ -30,7 +30,7 @@ class Moved(Protocol):
 
 
 class Driven(Protocol):
-    """A Pod that stays (pod/live.py). Each method may raise Refusal."""
+    """A Pod that stays (pod/live.py). Each method may raise Refused."""
 
     @property
     def state(self) -> Standing: ...
@@ -61,6 +61,7 @@ class Driven(Protocol):
         *,
         summarize: bool | None,
         instructions: str,
+        replace_instructions: bool,
         label: str,
     ) -> Moved: ...
 

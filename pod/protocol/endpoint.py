@@ -6,6 +6,7 @@ import os
 import socket as sockets
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,10 @@ MOST_PATH = 103 if sys.platform == "darwin" else 107
 """Bytes of a socket's path: sun_path of <sys/un.h>, less its NUL."""
 BACKLOG = 64
 """Connections that may wait to be accepted."""
+LOOKS = 5
+LOOK_SECONDS = 0.02
+"""How often, and how far apart, a lock is tried that somebody has: who looks whether
+its owner is dead has it for a moment (clear_left)."""
 
 
 @contextmanager
@@ -98,9 +103,12 @@ def private_folder(folder: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock on the name *path*. Raises SetupError where another has it."""
-    lock = path.with_name(path.name + ".lock")
-    fd = take_lock(lock)
-    if fd is None:
+    lock = _lock_of(path)
+    for _ in range(LOOKS):
+        if (fd := take_lock(lock)) is not None:
+            break
+        time.sleep(LOOK_SECONDS)
+    else:
         raise _refused(path, "another Pod listens on it (pod ps lists them)")
     try:
         yield
@@ -108,17 +116,42 @@ def _locked(path: Path) -> Iterator[None]:
         release_lock(lock, fd)
 
 
-def take_lock(path: Path) -> int | None:
-    """Lock the file *path* for this process, and make it where it is missing.
+def clear_left(path: Path) -> None:
+    """Take away what a dead Pod left of its socket *path*, its lock included.
 
-    Returns its descriptor; None where another process has it. The lock goes
-    with the process, however that ends. Raises SetupError.
+    What is alive stays, and so does what is not a Pod's: without a lock beside
+    it, or no socket.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    lock = _lock_of(path)
+    with contextlib.suppress(SetupError):
+        fd = take_lock(lock, make=False)
+        if fd is None:
+            return
+        try:
+            _take_away_stale(path)
+        finally:
+            release_lock(lock, fd)
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def take_lock(path: Path, *, make: bool = True) -> int | None:
+    """Lock the file *path* for this process, and *make* it where it is missing.
+
+    Returns its descriptor; None where another process has it, or there is none
+    and none is to be made. The lock goes with the process, however that ends.
+    Raises SetupError.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags |= os.O_CREAT if make else 0
     while True:
         try:
             fd = os.open(path, flags, 0o600)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not make:
+                return None
             raise SetupError(
                 f"{path}: cannot be made: {error.strerror}", Exit.FAILED
             ) from error

@@ -198,9 +198,9 @@ class _Fed:
         """Wait, and let go of what is told meanwhile: nobody is there for it."""
         with trio.move_on_after(seconds):
             while not self._mailbox.is_closed:
-                self._mailbox.sent()
-                self._mailbox.take()
-                self._mailbox.sent()
+                self._mailbox.sent()  # what could not be sent, before
+                while self._mailbox.take():
+                    self._mailbox.sent()
                 await self._mailbox.wait()
 
     async def _next(self) -> bytes | None:

@@ -83,13 +83,15 @@ class AbortCompaction(
 class Navigate(Struct, frozen=True, tag="navigate", forbid_unknown_fields=True):
     """Put the leaf on the entry *target* (null: before all).
 
-    *summarize* null takes the manifest's ``branch_summary.enabled``.
+    *summarize* null takes the manifest's ``branch_summary.enabled``. *instructions*
+    go to the summariser, behind its own or in their place.
     """
 
     target: str | None
     summarize: bool | None = None
     instructions: str = ""
     label: str = ""
+    replace_instructions: bool = False
 
 
 class Fork(Struct, frozen=True, tag="fork", forbid_unknown_fields=True):

@@ -66,9 +66,13 @@ async def perform(action: Action, pod: Driven) -> Data:
             return compacted(await pod.compact(instructions, mode))
         case AbortCompaction():
             return Aborted(pod.abort_compaction())
-        case Navigate(target, summarize, instructions, label):
+        case Navigate(target, summarize, instructions, label, replaces):
             moved = await pod.navigate(
-                target, summarize=summarize, instructions=instructions, label=label
+                target,
+                summarize=summarize,
+                instructions=instructions,
+                replace_instructions=replaces,
+                label=label,
             )
             return Navigated(
                 old_leaf=moved.old_leaf,

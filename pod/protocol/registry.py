@@ -13,7 +13,12 @@ from msgspec import Struct
 
 from pod.errors import SetupError
 from pod.exits import Exit
-from pod.protocol.endpoint import MOST_PATH, private_folder, release_lock
+from pod.protocol.endpoint import (
+    MOST_PATH,
+    clear_left,
+    private_folder,
+    release_lock,
+)
 
 LONGEST = 64 * 1024
 """Bytes of one Pod's file."""
@@ -23,7 +28,8 @@ class Registered(Struct, frozen=True):
     """One Pod that runs.
 
     *name* is the manifest's, *socket* where it listens (None: on its standard
-    streams alone), *since* when it began (RFC 3339).
+    streams alone), *since* when it began (RFC 3339), *others* where it listens
+    besides.
     """
 
     name: str
@@ -32,6 +38,7 @@ class Registered(Struct, frozen=True):
     socket: str | None
     since: str
     cwd: str
+    others: tuple[str, ...] = ()
 
 
 class NoSuchPod(Exception):
@@ -80,11 +87,13 @@ def default_socket(session: str) -> Path:
 def registered(entry: Registered, folder: Path | None = None) -> Iterator[None]:
     """List *entry* among the Pods that run, for as long as the context lasts.
 
-    The lock on its file goes with the process, however that ends. Raises
-    SetupError.
+    The lock on its file goes with the process, however that ends. Listed before
+    it listens, so that whatever a killed one leaves can be found. What dead ones
+    left is cleared. Raises SetupError.
     """
     folder = _folder(folder)
     private_folder(folder)
+    running(folder)
     path = folder / f"{entry.session}.json"
     fd = _own(path)
     try:
@@ -96,7 +105,10 @@ def registered(entry: Registered, folder: Path | None = None) -> Iterator[None]:
 
 
 def running(folder: Path | None = None) -> list[Registered]:
-    """Return the Pods that run, the oldest first; what dead ones left is cleared."""
+    """Return the Pods that run, the oldest first.
+
+    What dead ones left is cleared: their files here, and their sockets.
+    """
     folder = _folder(folder)
     found: list[Registered] = []
     with contextlib.suppress(FileNotFoundError):
@@ -163,7 +175,7 @@ def _own(path: Path) -> int:
 
 
 def _look(path: Path) -> Registered | None:
-    """Return who is in *path*; nobody, and the file is gone, where it is dead."""
+    """Return who is in *path*; nobody, and all it left is gone, where it is dead."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -175,9 +187,19 @@ def _look(path: Path) -> Registered | None:
             return msgspec.json.decode(os.pread(fd, LONGEST, 0), type=Registered)
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(fd), path.stat()):
+                _clear_sockets(os.pread(fd, LONGEST, 0))
                 path.unlink()
     except (OSError, msgspec.DecodeError):
         pass  # it is being written just now
     finally:
         os.close(fd)
     return None
+
+
+def _clear_sockets(file: bytes) -> None:
+    """Take away the sockets of a dead Pod whose *file* this is."""
+    with contextlib.suppress(msgspec.DecodeError):  # it died before it had written it
+        dead = msgspec.json.decode(file, type=Registered)
+        for socket in (dead.socket, *dead.others):
+            if socket is not None:
+                clear_left(Path(socket))

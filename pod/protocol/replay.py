@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pod.codec import BadLine, decode
 from pod.disk import failed, open_reading
+from pod.entries import AnyEntry
 from pod.events import line, type_of
 
 BLOCK = 256 * 1024
@@ -47,19 +48,34 @@ class LogReader:
         """
         found: list[Replayed] = []
         size = 0
-        while self.next_seq <= last and size < most:
-            text = self._line()
-            if text is None:
-                break
-            event = self._event(text)
-            if event is not None:
-                found.append(event)
-                size += len(event.line)
-                self.next_seq = event.seq + 1
+        while size < most and (next := self._next(last)) is not None:
+            entry, _ = next
+            text = line(entry, session=self._session)
+            found.append(Replayed(entry.seq, type_of(entry), text))
+            size += len(text)
+        return found
+
+    def entries(self, last: int, *, most: int = BLOCK) -> list[AnyEntry]:
+        """Return the entries of the next events, as ``read`` does their lines."""
+        found: list[AnyEntry] = []
+        size = 0
+        while size < most and (next := self._next(last)) is not None:
+            entry, length = next
+            found.append(entry)
+            size += length
         return found
 
     def close(self) -> None:
         os.close(self._fd)
+
+    def _next(self, last: int) -> tuple[AnyEntry, int] | None:
+        """Return the next entry up to the number *last*, and its length in bytes."""
+        while self.next_seq <= last and (text := self._line()) is not None:
+            entry = self._entry(text)
+            if entry is not None:
+                self.next_seq = entry.seq + 1
+                return entry, len(text)
+        return None
 
     def _line(self) -> bytes | None:
         """Return the next whole line; None at the end of what is written."""
@@ -79,8 +95,8 @@ class LogReader:
                 self._begun = [lines[-1]]
         return self._lines.popleft()
 
-    def _event(self, text: bytes) -> Replayed | None:
-        """Return the event of a line; None where it lies before those wanted."""
+    def _entry(self, text: bytes) -> AnyEntry | None:
+        """Return the entry of a line; None where it lies before those wanted."""
         quick = _SEQ.match(text)
         if quick and int(quick[1]) < self.next_seq:
             return None
@@ -88,6 +104,4 @@ class LogReader:
             entry = decode(text)
         except BadLine:
             return None  # the header, or a blank line
-        if entry.seq < self.next_seq:
-            return None
-        return Replayed(entry.seq, type_of(entry), line(entry, session=self._session))
+        return entry if entry.seq >= self.next_seq else None

@@ -143,13 +143,17 @@ class Server:
     async def _accept(
         self, socket: trio.socket.SocketType, connections: trio.Nursery
     ) -> None:
+        is_told = False
         while True:
             try:
                 client, _ = await socket.accept()
             except OSError as error:
-                self._say(f"a client could not be accepted: {error.strerror}")
+                if not is_told:  # once until it goes well: it is tried again and again
+                    self._say(f"a client could not be accepted: {error.strerror}")
+                    is_told = True
                 await trio.sleep(0.1)  # out of descriptors, say: others may be closed
                 continue
+            is_told = False
             self._accepted += 1
             refused = self._refused(client)
             link = SocketLink(client)
@@ -179,9 +183,15 @@ class Server:
     async def _serve(self, connection: Connection) -> None:
         try:
             await connection.run()
+        # A bug, as in _perform: it ends this connection alone.
+        except Exception as error:  # noqa: BLE001
+            self._tell_of(error)
         finally:
             self._connections.discard(connection)
             self._tell()
+
+    def _tell_of(self, bug: Exception) -> None:
+        self._say("".join(traceback.format_exception(bug)))
 
     def _tell(self) -> None:
         self.changed.set()
@@ -211,7 +221,9 @@ class Server:
         except trio.Cancelled:
             reply(refuse("shutting_down", "the Pod has ended"))
             raise
-        except Exception as error:  # noqa: BLE001  one bad request must not end the Pod
-            self._say("".join(traceback.format_exception(error)))
+        # A bug: it answers its request and is told in full, and neither the Pod nor
+        # its other clients end with it. Cancelled is no Exception, alone or in a group.
+        except Exception as error:  # noqa: BLE001
+            self._tell_of(error)
             line = refuse("internal", f"{type(error).__name__}: {error}")
         reply(line)

@@ -1,6 +1,7 @@
 """How a Pod stands: what a connection begins with, made from its events alone."""
 
 from collections import deque
+from itertools import islice
 
 from msgspec import Struct
 
@@ -37,6 +38,11 @@ from worker.items import ToolResult
 
 MOST_TEXT = 64 * 1024
 """Characters of an answer under way that a snapshot shows: its newest."""
+MOST_INPUT = 4 * 1024
+"""Characters of one input that waits that a snapshot shows: its first. All of it is
+in the event ``input``."""
+MOST_INPUTS = 256
+"""Inputs that wait that a snapshot shows: the oldest."""
 
 
 class RunningTool(Struct, frozen=True):
@@ -66,20 +72,24 @@ class RunningCompaction(Struct, frozen=True):
 
 
 class WaitingInput(Struct, frozen=True):
-    """Input that was accepted and is not in the history yet."""
+    """Input that was accepted and is not in the history yet; *text* is its beginning."""
 
     input: str
     text: str
 
 
 class InFlight(Struct, frozen=True):
-    """What is under way."""
+    """What is under way.
+
+    *inputs* are the oldest that wait, *more_inputs* is how many wait besides.
+    """
 
     request: RunningRequest | None = None
     tools: tuple[RunningTool, ...] = ()
     compaction: RunningCompaction | None = None
     questions: tuple[PermissionRequest, ...] = ()
     inputs: tuple[WaitingInput, ...] = ()
+    more_inputs: int = 0
 
 
 class PodState(Struct, frozen=True):
@@ -139,7 +149,7 @@ class Following:
         self._tools: dict[str, RunningTool] = {}
         self._compaction: RunningCompaction | None = None
         self._questions: dict[str, PermissionRequest] = {}
-        self._inputs = {entry.input: entry.text for entry in inputs}
+        self._inputs = {entry.input: entry.text[:MOST_INPUT] for entry in inputs}
 
     def entry(self, entry: AnyEntry, leaf: str | None) -> None:
         """Take in a durable event; *leaf* is where the session stands behind it."""
@@ -153,7 +163,7 @@ class Following:
                 self._tools.clear()
                 self._questions.clear()
             case InputEntry():
-                self._inputs[entry.input] = entry.text
+                self._inputs[entry.input] = entry.text[:MOST_INPUT]
             case DeliveredEntry() | HandedBack():
                 for input in entry.inputs:
                     self._inputs.pop(input, None)
@@ -193,7 +203,7 @@ class Following:
                 self._request = RunningRequest(
                     request.request, request.model, event.attempt + 1
                 )
-            case TextDelta():
+            case TextDelta() if event.text:
                 self._hear(event.text)
             case CompactProgress() if self._compaction is not None:
                 now = self._compaction
@@ -232,8 +242,10 @@ class Following:
                 compaction=self._compaction,
                 questions=tuple(self._questions.values()),
                 inputs=tuple(
-                    WaitingInput(input, text) for input, text in self._inputs.items()
+                    WaitingInput(input, text)
+                    for input, text in islice(self._inputs.items(), MOST_INPUTS)
                 ),
+                more_inputs=max(len(self._inputs) - MOST_INPUTS, 0),
             ),
         )
 

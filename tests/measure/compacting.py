@@ -16,10 +16,11 @@ from pod.pod import Pod
 from pod.session import Session
 from pod.setup import Parts, assemble, open_pod
 from tests.measure.planted import Step
+from tests.tools.sandbox.tiers import some_mode
 from worker.api import Request
-from worker.loop import Setup
 from worker.policy import Policy
 from worker.scripted import ScriptedClient
+from worker.turn import Setup
 from worker.wire import to_request
 
 
@@ -108,6 +109,7 @@ class Compacting(Struct, frozen=True):
             'model.id="planted"',
             "model.context_window=200000",
             "compaction.retained_tokens=2000",
+            f"sandbox.mode={some_mode()}",
             *self.settings,
         )
         merged = merge(None, "", settings)

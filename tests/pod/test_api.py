@@ -14,6 +14,7 @@ from pod.entries import InputEntry, ItemEntry, RunEnd, RunStart, ToolStart
 from pod.errors import AlreadyRunning, NotRunning, SetupError
 from pod.events import Event
 from tests.recorded import inherited
+from tests.tools.sandbox.tiers import some_bash
 from tools.python_function import FunctionError
 from worker.client import TextDelta
 from worker.events import Warning
@@ -33,7 +34,7 @@ dir = "sessions"
 durability = "flush"
 [permissions]
 write_roots = []
-"""
+""" + some_bash()
 
 
 MODEL = Model(provider="scripted", id="echo:2", window=100_000, max_tokens=32_000)
@@ -164,6 +165,37 @@ async def test_a_listener_that_raises_is_taken_off_and_told_of(place: Path) -> N
     assert len(calls) == 1
     (warning,) = [event for event in heard if isinstance(event, Warning)]
     assert "broken was taken off: ValueError: no" in warning.message
+
+
+async def test_listeners_that_raise_at_whatever_they_hear_end_no_run(
+    place: Path,
+) -> None:
+    heard: list[Event] = []
+    calls: list[str] = []
+
+    def first(event: Event) -> None:
+        calls.append("first")
+        raise ValueError("no")
+
+    def second(event: Event) -> None:
+        calls.append("second")
+        raise ValueError("not even a warning")
+
+    def last(event: Event) -> None:
+        calls.append("last")
+        take_off()
+        raise ValueError("and gone")
+
+    async with Pod.from_manifest(cwd=place) as pod:
+        for each in (first, second):
+            pod.add_listener(each)
+        take_off = pod.add_listener(last)
+        pod.add_listener(heard.append, types=[Warning])
+        end = await pod.run("one")
+
+    assert end.outcome == "finished"
+    assert sorted(calls) == ["first", "last", "second"]
+    assert len(heard) == 3
 
 
 async def test_a_listener_can_be_taken_off(place: Path) -> None:

@@ -34,6 +34,9 @@ from pod.errors import (
 from pod.live import LivePod
 from pod.manifest import Manifest
 from pod.pod import Switched
+from pod.protocol.answers import Navigated
+from pod.protocol.messages import Navigate
+from pod.protocol.perform import perform
 from tests.fakes import called, said
 from tests.pod.compaction.pods import MODEL, TABLE, FillingPod, unpaired
 from tests.pod.lives import Gate, living, reaching, texts, until
@@ -302,7 +305,7 @@ class Summarising:
         self.is_reached = True
         await self.is_open.wait()
         return Summarized(
-            text=f"Branch: {instructions}",
+            text=f"Branch{' alone' * replace_instructions}: {instructions}",
             details=FileDetails(),
             model="m",
             summarised=len(entries),
@@ -356,6 +359,31 @@ async def test_input_during_a_navigation_is_run_where_the_session_went() -> None
     assert "Branch: short" in texts(case.session.items)[2]
     assert texts(case.session.items)[3:] == ["c", "three"]
     assert faults(case.session.items) == []
+
+
+@pytest.mark.parametrize(
+    ("replaces", "summary"), [(False, "Branch: short"), (True, "Branch alone: short")]
+)
+async def test_a_client_says_whether_instructions_take_the_place_of_the_summarisers(
+    replaces: bool, summary: str
+) -> None:
+    case = Case([said("one")], [said("two")])
+    await talk(case, "a", "b")
+    summarising = Summarising()
+    summarising.is_open.set()
+    doors = Doors(summarizer=lambda: summarising)
+    way = Navigate(
+        answer(case, 0),
+        summarize=True,
+        instructions="short",
+        replace_instructions=replaces,
+    )
+
+    async with living(case.pod, case.heard, doors=doors) as live:
+        moved = await perform(way, live)
+
+    assert isinstance(moved, Navigated)
+    assert summary in texts(case.session.items)[2]
 
 
 async def test_an_interrupt_cancels_a_navigation_and_hands_the_input_back() -> None:

@@ -266,6 +266,29 @@ def test_a_write_root_outside_of_the_read_roots_is_a_warning() -> None:
     )
 
 
+def test_a_root_that_a_link_leads_out_of_the_working_folder_is_a_warning() -> None:
+    data, notes = folder("/srv/data", "data"), folder("/srv/notes", "notes")
+    facts = replace(
+        FINE,
+        read_roots=(*FINE.read_roots, data, notes),
+        write_roots=(*FINE.write_roots, data),
+        led_out=(data, notes),
+    )
+
+    def told(key: str, place: str, does: str) -> Finding:
+        return warning(
+            f"permissions.{key}",
+            f"{place}: a link leads out of the working folder, and the model {does}"
+            " there; if that is meant, name the place itself",
+        )
+
+    assert check(Manifest(), facts) == (
+        told("read_roots", '"data" ("/srv/data")', "reads"),
+        told("read_roots", '"notes" ("/srv/notes")', "reads"),
+        told("write_roots", '"data" ("/srv/data")', "writes"),
+    )
+
+
 def test_a_session_folder_in_a_write_root_is_refused() -> None:
     manifest = Manifest(session=SessionTable(dir="log"))
     facts = replace(FINE, session_dir=missing("/work/log", "log"))

@@ -88,3 +88,28 @@ def test_symlinks_are_followed_so_that_none_hides_a_place(tmp_path: Path) -> Non
         (tmp_path / "loop", "missing"),
         (tmp_path / ("x" * 300), "missing"),
     ]
+
+
+def test_roots_in_the_working_folder_that_a_link_leads_out_of_it_are_told(
+    tmp_path: Path,
+) -> None:
+    tmp_path = tmp_path.resolve()
+    work = tmp_path / "work"
+    (work / "a").mkdir(parents=True)
+    (tmp_path / "out").mkdir()
+    (work / "in").symlink_to("a")
+    (work / "data").symlink_to("../out")
+    (work / "etc").symlink_to("/etc")
+    roots = f'[".", "in", "data", "etc/ssl", "..", "{tmp_path}/out"]'
+
+    for cwd in (work, _linked(tmp_path / "other", work)):
+        loaded = load(None, [f"permissions.read_roots={roots}"], cwd)
+        assert [place.name for place in facts(loaded, cwd).led_out] == [
+            "data",
+            "etc/ssl",
+        ]
+
+
+def _linked(path: Path, to: Path) -> Path:
+    path.symlink_to(to)
+    return path

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.command import Done, pod
+from tests.tools.sandbox.tiers import need
+from tools.sandbox.policy import Mode, Tier
 from worker.loopback.server import serve
 from worker.policy import Script, call, say
 
@@ -100,8 +102,13 @@ async def run(work: Path, *settings: str) -> Done:
         )
 
 
-@pytest.mark.parametrize("mode", ["auto", "landlock", "off"])
-async def test_nothing_of_the_workspace_is_run(work: Path, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "tier"), [("auto", "bwrap"), ("landlock", "landlock"), ("off", "off")]
+)
+async def test_nothing_of_the_workspace_is_run(
+    work: Path, mode: Mode, tier: Tier
+) -> None:
+    need(tier)
     done = await run(work, "-c", f"sandbox.mode={mode}")
 
     assert done.code == 0, done.err

@@ -11,6 +11,7 @@ from pod.cli.options import Options
 from pod.cli.run import run_loaded
 from pod.exits import Exit
 from pod.load_manifest import load
+from tests.tools.sandbox.tiers import some_mode
 from worker.api import Request, Text as TextBlock, ToolResult
 from worker.model import Model
 from worker.policy import Reply, call, say, tool_results
@@ -58,6 +59,7 @@ async def shown(policy: Once, folder: Path, *settings: str) -> str:
             'model.provider="scripted"',
             'model.id="echo"',
             f'session.dir="{folder.parent}/sessions"',
+            f'sandbox.mode="{some_mode()}"',
             *settings,
         ),
         folder,

@@ -26,6 +26,7 @@ from pod.session import Session
 from pod.setup import Parts, assemble
 from tests.fakes import Heard, StepClient, said
 from tests.pod.lives import until
+from tests.tools.sandbox.tiers import some_mode
 from worker.client import OpenClient
 
 
@@ -42,6 +43,7 @@ class Opened:
             'model.id="echo:1"',
             f'session.dir="{folder / "log"}"',
             'session.durability="flush"',
+            f'sandbox.mode="{some_mode()}"',
             *more,
         )
         work = folder / "work"

@@ -1,11 +1,13 @@
 """A run: what it leaves in the log, and how every way out of it ends."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import trio
 
 from pod.closing import is_open
+from pod.ending import Stop
 from pod.entries import (
     DeliveredEntry,
     InputEntry,
@@ -222,6 +224,26 @@ async def test_a_stop_before_the_run_ends_it_before_any_request() -> None:
     assert end.exit_code == Exit.SIGTERM
     assert case.client.requests == []
     assert is_open(case.session)
+
+
+@pytest.mark.parametrize(
+    ("stops", "reason"),
+    [
+        (("sigint", "shutdown"), "sigint"),
+        (("shutdown", "paused"), "shutdown"),
+        (("paused", "sigterm"), "sigterm"),
+    ],
+)
+async def test_the_first_stop_counts_and_any_more_than_a_pause(
+    stops: Sequence[Stop], reason: str
+) -> None:
+    case = Case()
+    for why in stops:
+        case.pod.stop(why)
+
+    end = await case.pod.run("go")
+
+    assert end.reason == reason
 
 
 async def test_time_is_up_is_a_limit_with_what_there_is(

@@ -71,6 +71,11 @@ def test_a_run_without_the_users_input_is_not_rolled_back() -> None:
     assert unanswered(chain(DONE, START)) is None
 
 
+def test_a_message_that_nobody_handed_in_keeps_its_turn_where_it_is() -> None:
+    """A program may put one into the log by itself: there is nobody it goes back to."""
+    assert unanswered(chain(START, said("a"), *given("b"))) is None
+
+
 def test_what_may_stand_in_a_summary_stays() -> None:
     compaction = Compaction(
         compaction_id="k",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, strategies as st
 
 from pod.compaction.framing import (
     auto_read_text,
@@ -336,6 +337,13 @@ def test_many_compactions_that_keep_much_are_read_in_linear_time(
     assert seconds_to_read(path(4_800, before=9_600)) < 80 * small
 
 
+def test_a_compaction_that_keeps_itself_is_passed_over() -> None:
+    path = path_of(user("a"), keeping("e2"))
+
+    assert context(path) == [UserText("a")]
+    assert [problem.entry for problem in problems_of_path(path)] == ["e2"]
+
+
 def test_of_two_calls_of_one_id_a_result_needs_the_one_before_it() -> None:
     """Local servers number the calls of each answer from one again."""
     path = path_of(
@@ -354,6 +362,43 @@ def test_a_result_that_never_had_a_call_is_left_out_behind_a_compaction() -> Non
     assert context(path[:2]) == [result("1"), UserText("a")]
     assert context(path) == [SAID, UserText("a")]
     assert [problem.entry for problem in problems_of_path(path)] == ["e1"]
+
+
+ids = st.integers(1, 20).map(lambda n: f"e{n}")
+call_ids = st.sampled_from(["1", "2"])  # some servers use them again and again
+parts = st.lists(
+    st.one_of(
+        call_ids.map(call),
+        call_ids.map(result),
+        st.just(user("a")),
+        ids.map(keeping),
+        st.builds(
+            Prune, entries=st.tuples(ids), tokens=st.just((9,)), saved=st.just(1)
+        ),
+        st.builds(Clip, entry=ids, text=st.just("c")),
+    ),
+    max_size=20,
+)
+
+
+@given(parts=parts)
+def test_what_is_held_of_a_path_is_enough_to_show_it(
+    parts: list[Item | Known],
+) -> None:
+    path = path_of(*parts)
+    view, one_by_one = View(path), View()
+    for entry in path:
+        one_by_one.add(entry)
+        assert context([*one_by_one.entries]) == one_by_one.items
+
+    assert one_by_one.items == view.items
+    assert one_by_one.problems == view.problems
+    if view.compaction is not None:
+        called: set[str] = set()
+        for item in view.items:
+            if isinstance(item, ToolCall):
+                called.add(item.call_id)
+            assert not isinstance(item, ToolResult) or item.call_id in called
 
 
 def test_adding_one_more_entry_takes_the_same_time_whatever_is_there() -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # typing and importlib would be imported by every process
 VARIABLE = "POD_TEST_EVENTS"
 """Names the folder in which the lines go."""
 MODULE = "pod.events"
+MOST = 4 * 1024 * 1024
+"""Bytes of one file, or a line more: one that is full and was read can go."""
 
 
 class Recorder:
@@ -36,11 +38,16 @@ class Recorder:
         self._process = 0
         self._file = -1
         self._files = 0
+        self._size = 0
 
     def __call__(self, line: bytes) -> None:
         if self._process != os.getpid():  # a fork has the files of its parent
             self._process = os.getpid()
             self._open()
+        elif self._size > MOST:
+            os.close(self._file)
+            self._open()
+        self._size += len(line)
         try:
             self._append(line)
         except OSError as error:
@@ -50,6 +57,7 @@ class Recorder:
             self._append(line)
 
     def _open(self) -> None:
+        self._size = 0
         while True:
             self._files += 1
             try:

@@ -5,6 +5,7 @@ import secrets
 import sys
 from collections.abc import Sequence
 
+from tests.recorded import holding
 from tests.soak.minutes import KINDS, soak
 
 AMOUNTS = {
@@ -30,13 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32))
     given = parser.parse_args(arguments)
     say(f"seed {given.seed}")
-    if given.kind is None:
-        wrong = soak(given.minutes, given.seed, say)
-    else:
-        act, _ = KINDS[given.kind]
-        found = act(given.amount or AMOUNTS[given.kind], given.seed)
-        say(str(found))
-        wrong = getattr(found, "wrong", [])
+    with holding() as held:
+        if given.kind is None:
+            wrong = soak(given.minutes, given.seed, say, held.wrong)
+        else:
+            act, _ = KINDS[given.kind]
+            found = act(given.amount or AMOUNTS[given.kind], given.seed)
+            say(str(found))
+            wrong = getattr(found, "wrong", []) + held.wrong()
+        say(f"{held.checked} events held to the published schema")
     for problem in wrong:
         say(problem)
     return 1 if wrong else 0

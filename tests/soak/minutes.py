@@ -29,10 +29,16 @@ KINDS: dict[str, tuple[Callable[[int, int], Struct], int]] = {
 T = TypeVar("T", bound=Struct)
 
 
-def soak(minutes: float, seed: int, say: Callable[[str], None]) -> list[str]:
+def soak(
+    minutes: float,
+    seed: int,
+    say: Callable[[str], None],
+    events: Callable[[], list[str]] = list,
+) -> list[str]:
     """Break things for so many minutes; return the promises that were broken.
 
-    *say* hears the figures of each kind in the end, and once a minute.
+    *say* hears the figures of each kind in the end, and once a minute. *events*
+    gives what was wrong with events so far, and is asked now and then.
     """
     until = time.monotonic() + minutes * 60
     told = time.monotonic()
@@ -51,12 +57,14 @@ def soak(minutes: float, seed: int, say: Callable[[str], None]) -> list[str]:
                 kind = running.pop(done)
                 result = done.result()
                 found[kind] = added(found[kind], result) if kind in found else result
+            wrong_events = events()
             if time.monotonic() - told > 60:
                 told = time.monotonic()
-                say(f"{(until - told) / 60:.1f} minutes left; broken: {_wrong(found)}")
+                broken = [*_wrong(found), *wrong_events]
+                say(f"{(until - told) / 60:.1f} minutes left; broken: {broken}")
     for one in found.values():
         say(str(one))
-    return _wrong(found)
+    return [*_wrong(found), *events()]
 
 
 def _work(seed: int) -> Iterator[tuple[str, int]]:

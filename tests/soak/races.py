@@ -25,8 +25,8 @@ from tests.soak.kills import clear, in_memory
 from tests.soak.promises import broken, undelivered, unended
 from tests.soak.story import TABLE_OF_STORIES, StoryPod, goes_on
 from tests.soak.traced import Told, TracedDisk
-from worker.loop import Setup
 from worker.scripted import ScriptedClient
+from worker.turn import Setup
 
 MOST_STEPS = 900
 """Steps of trio's within which both things happen."""

@@ -263,6 +263,36 @@ def test_a_path_that_is_none_is_refused(scope: Scope, path: str, expected: str) 
     assert refusal(scope, path) == expected
 
 
+@pytest.mark.parametrize(
+    "path", ["a/" * 50_000, "/b/" + "a/" * 50_000, "n" * 300_000, "../" * 50_000 + "s"]
+)
+def test_a_path_no_kernel_takes_is_refused_at_once_and_not_repeated(
+    scope: Scope, path: str
+) -> None:
+    started = time.monotonic()
+
+    said = refusal(scope, path)
+
+    assert said.startswith(f"the path is too long: {len(path):,} bytes, at most 4,096")
+    assert len(said) < 400
+    assert time.monotonic() - started < 1
+
+
+def test_a_name_no_disk_takes_is_refused(scope: Scope) -> None:
+    assert refusal(scope, "n" * 300) == f"{'n' * 300}: File name too long"
+
+
+def test_many_missing_folders_are_looked_for_once_each(scope: Scope) -> None:
+    """Not once for each of those below: that is 2 to the power of their number."""
+    started = time.monotonic()
+
+    assert refusal(scope, "x/" * 40 + "f") == (
+        f"no such file: {'x/' * 40}f (. holds no x)"
+    )
+    assert refusal(scope, "x/" * 2_000 + "f").endswith("f (. holds no x)")
+    assert time.monotonic() - started < 10
+
+
 def test_a_file_over_the_limit_is_refused(scope: Scope) -> None:
     with pytest.raises(ToolError, match="too large for this: 2 bytes, at most 1"):
         scope.read_bytes("d/f", max_bytes=1)

@@ -1,13 +1,14 @@
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from tools.prefilter import find_rg, loosened, worth_a_look
-from tools.search import LINE_CHARS, Line, search_text
+from tools.search import LINE_CHARS, End, Grep, Line, search, search_text
 from tools.text import decode
 
 RG = shutil.which("rg")
@@ -225,3 +226,29 @@ def test_ripgrep_is_not_taken_from_where_a_model_may_write(
 
     monkeypatch.setenv("PATH", os.pathsep.join(paths[:-1]))
     assert (found, find_rg([f"{tmp_path}/ws"])) == (f"{tmp_path}/good/rg", None)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
+def test_the_environment_of_a_program_is_not_searched() -> None:
+    # With a byte order mark at its beginning it counts as text, whatever follows.
+    env = {"\ufeffNAME": "value"}
+    with subprocess.Popen(["sleep", "60"], env=env) as process:
+        start = os.open(f"/proc/{process.pid}", os.O_RDONLY | os.O_DIRECTORY)
+        request = Grep(
+            start=start,
+            is_folder=True,
+            name="",
+            above=(),
+            pattern="=",
+            ignore_case=False,
+            glob="/environ",
+            context=0,
+            max_matches=9,
+            rg=None,
+        )
+
+        frames = list(search(request))
+
+        os.close(start)
+        process.kill()
+    assert frames == [End(files=1)]

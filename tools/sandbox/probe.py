@@ -144,7 +144,11 @@ def try_tier(tier: Tier, policy: Policy | None) -> Attempt:
     if said == "said":
         return Attempt(tier, works=True)
     lines = [line.removeprefix(f"{tier}: ") for line in said.splitlines()[:3]]
-    why = "; ".join(lines).rstrip(".") or "the trial ended without a word"
+    # Bubblewrap's hint at its page takes a line; the remedy is ours.
+    why = (
+        "; ".join(lines).partition(". See <")[0].rstrip(".")
+        or "the trial ended without a word"
+    )
     return Attempt(tier, works=False, why=why, remedy=_remedy(tier, said))
 
 

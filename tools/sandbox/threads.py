@@ -5,6 +5,7 @@ no thread of a pool may do it. And a process that is to end with its parent
 ends with the *thread* that began it (PR_SET_PDEATHSIG).
 """
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -27,7 +28,7 @@ def in_thread(act: Callable[[], Started]) -> Started:
             failed.append(error)
 
     thread = Thread(target=run)
-    thread.start()
+    _begin(thread)
     thread.join()
     if failed:
         raise failed[0]
@@ -50,8 +51,15 @@ def in_lasting_thread(
         with suppress(ChildProcessError):  # somebody has waited for it
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-    Thread(target=run, daemon=True).start()
+    _begin(Thread(target=run, daemon=True))
     answer = answers.get()
     if isinstance(answer, BaseException):
         raise answer
     return answer
+
+
+def _begin(thread: Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # as fork() fails where there are too many
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error

@@ -9,9 +9,9 @@ from worker.compact.guard import InputGuard
 from worker.compact.order import CallOrder
 from worker.compact.tools import WriteSummary
 from worker.items import FromModel, Item, ToolCall, ToolResult
-from worker.loop import Answered
 from worker.permit import Decision
 from worker.tokens import ENVELOPE, count_item
+from worker.turn import Answered
 
 
 class WorkerHistory:

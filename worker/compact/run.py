@@ -40,12 +40,13 @@ from worker.endings import Ending, Finished, Yielded
 from worker.events import Listen
 from worker.items import Item, ToolCall, UserText
 from worker.limits import Limits, Spent
-from worker.loop import Setup, run_turn
+from worker.loop import run_turn
 from worker.model import Model
 from worker.occupancy import Occupancy
 from worker.permit import Decision, Denied, Permit, Stopped, allow_all
 from worker.retry import RetryPolicy
 from worker.tokens import Counter, count_tool
+from worker.turn import Setup
 from worker.usage import Usage
 from worker.wire import Cache
 

@@ -25,10 +25,10 @@ from worker.client import Delta, Failure, Response, TextDelta
 from worker.events import Retry, Warning
 from worker.items import FromModel
 from worker.limits import Spent
-from worker.loop import Setup
 from worker.model import Model
 from worker.retry import RetryPolicy
 from worker.scripted import Script, ScriptedClient, say
+from worker.turn import Setup
 from worker.usage import Usage
 
 BRANCH = path_of(
@@ -240,6 +240,33 @@ async def test_the_budget_is_the_window_less_the_reserve(
     factor = 1.15  # of a model nobody knows; the counter counts bytes
     tokens = len(prompt_of(client.requests[0])) * factor
     assert most * 0.9 < tokens < most + len(load("branch_summary")) * factor + 500
+
+
+async def test_instructions_take_their_room_from_the_branch() -> None:
+    branch = path_of(*(said("x" * 400) for _ in range(500)))
+    client = StepClient([answer("ok")], [answer("ok")])
+    model = replace(MODEL, window=100_000)
+
+    without = await summarize(client, branch, model=model)
+    found = await summarize(client, branch, model=model, instructions="y" * 20_000)
+
+    assert 45 <= without.summarised - found.summarised <= 55  # of 400 bytes each
+
+
+async def test_of_several_models_the_one_that_counts_most_tokens_is_reckoned_with() -> (
+    None
+):
+    branch = path_of(*(said("x" * 400) for _ in range(500)))
+    client = StepClient([answer("ok")], [answer("ok")])
+    new = replace(MODEL, id="claude-of-tomorrow", window=100_000)
+
+    async def summarised(*models: Model) -> int:
+        summarizer = BranchSummarizer(
+            setup_of(client), listen=Heard(), models=list(models)
+        )
+        return (await summarizer.summarize(branch, spent=Spent())).summarised
+
+    assert await summarised(replace(new, id="m"), new) == await summarised(new)
 
 
 async def test_one_deadline_holds_for_all_attempts_and_their_waits() -> None:

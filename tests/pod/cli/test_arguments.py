@@ -8,6 +8,7 @@ import pytest
 
 from pod.cli import main
 from pod.exits import Exit
+from tests.tools.sandbox.tiers import some_bash
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in an empty folder with a manifest that needs no network."""
     (tmp_path / "pod.toml").write_text(
         '[model]\nprovider = "scripted"\nid = "echo"\n'
-        '[tools]\nbuiltin = ["bash"]\n[session]\ndir = "../sessions"\n'
+        '[tools]\nbuiltin = ["bash"]\n[session]\ndir = "../sessions"\n' + some_bash()
     )
     work = tmp_path / "work"
     work.mkdir()
@@ -279,7 +280,7 @@ def test_a_check_loads_functions_and_keeps_what_they_print_off_its_result(
 ) -> None:
     (somewhere / "t.py").write_text("print('loaded')\ndef f() -> str: ...\n")
 
-    code = main([*PLAIN, "-c", 'tools.python=["t.py:f"]'])
+    code = main([*PLAIN, "-c", 'tools.python=["t.py:f"]', "-c", "sandbox.mode=auto"])
 
     out, err = capfd.readouterr()
     assert (code, err) == (Exit.DONE, "loaded\n")

@@ -31,6 +31,7 @@ from pod.session import Session
 from pod.tree import Tree
 from tests.fakes import Step, StepClient, said as answer
 from tests.makers import call, result, said, user
+from tests.tools.sandbox.tiers import some_mode
 from tests.worker.compact.policies import Stalling
 from worker.api import Request, Text
 from worker.client import Client, Failure, OpenClient
@@ -39,7 +40,10 @@ from worker.policy import Decide, Reply, Script, say
 from worker.scripted import ScriptedClient
 
 ID = "20260101-000000-abcd"
-SCRIPTED = ("-c", 'model.provider="scripted"', "-c", 'model.id="echo"')
+SCRIPTED = (
+    *("-c", 'model.provider="scripted"', "-c", 'model.id="echo"'),
+    *("-c", f"sandbox.mode={some_mode()}"),
+)
 DONE = RunEnd(outcome="finished", reason="done", exit_code=0)
 
 
@@ -273,7 +277,8 @@ async def test_the_next_request_tells_the_model_what_was_tried(
         seen.append(request)
         return say("I tried a cache." if "<conversation>" in str(request) else "ok")
 
-    settings = ("model.provider='scripted'", "model.id='echo'")
+    scripted = ("model.provider='scripted'", "model.id='echo'")
+    settings = (*scripted, f"sandbox.mode={some_mode()}")
     model = model_of(load(None, settings, folder).manifest)
 
     @asynccontextmanager

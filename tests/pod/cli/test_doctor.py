@@ -15,10 +15,12 @@ from pod.doctor.place import sessions
 from pod.exits import Exit
 from tests.command import ROOT, Done, pod
 from tests.secret import KEY
+from tests.tools.sandbox.tiers import need, some_mode
 from worker.loopback.server import serve
 from worker.policy import Echo
 
-SCRIPTED = ("-c", "model.provider=scripted", "-c", "model.id=echo")
+BASH = ("-c", f"sandbox.mode={some_mode()}")
+SCRIPTED = ("-c", "model.provider=scripted", "-c", "model.id=echo", *BASH)
 
 
 def found(examination: Examination) -> Mapping[str, Finding]:
@@ -46,6 +48,7 @@ async def test_where_all_is_there_a_run_would_start(work: Path) -> None:
             "--json",
             "-c",
             f"model.base_url={server.base_url}",
+            *BASH,
             cwd=work,
             env={"ANTHROPIC_API_KEY": KEY},
         )
@@ -68,9 +71,8 @@ async def test_a_missing_key_is_what_a_run_would_end_with(work: Path) -> None:
 
 
 async def test_an_address_where_nobody_is_cannot_be_reached(work: Path) -> None:
-    done = await pod(
-        "doctor", "--json", "-c", "model.base_url=http://me:pw@127.0.0.1:1/x", cwd=work
-    )
+    url = "model.base_url=http://me:pw@127.0.0.1:1/x"
+    done = await pod("doctor", "--json", "-c", url, *BASH, cwd=work)
 
     endpoint = found(parsed(done))["endpoint"]
     assert done.code == Exit.UNAVAILABLE
@@ -151,6 +153,8 @@ def test_what_lets_the_workspace_decide_which_code_runs_is_told(
 
 
 def test_it_says_what_holds_commands_and_why(doctor: Doctor) -> None:
+    if some_mode() == "off":
+        need("bwrap")
     _, out = doctor("--json")
     sandbox = found(msgspec.json.decode(out, type=Examination))["sandbox"]
     assert sandbox.value in ("bwrap", "landlock", "seatbelt")

@@ -7,6 +7,7 @@ from msgspec import Struct, json
 
 from pod.exits import Exit
 from tests.command import Done, environment, pod
+from tests.tools.sandbox.tiers import some_bash
 
 KEY = "sk-test-0123456789"
 
@@ -40,7 +41,8 @@ class World:
         path.chmod(0o700)
 
     async def run(self, hooks: str, *arguments: str) -> Done:
-        text = f'[model]\nprovider = "scripted"\nid = "echo:2"\n{hooks}'
+        model = '[model]\nprovider = "scripted"\nid = "echo:2"\n'
+        text = f"{model}{hooks}\n{some_bash()}"
         (self.pods / "pod.toml").write_text(text, encoding="utf-8")
         return await self.pod("run", "go", "-m", "../pods/pod.toml", *arguments)
 

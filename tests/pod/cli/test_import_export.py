@@ -20,6 +20,7 @@ from tests.pod.importing.pi_makers import (
     text,
     user,
 )
+from tests.tools.sandbox.tiers import some_bash
 
 MANIFEST = """
 [model]
@@ -29,7 +30,7 @@ id = "echo:1"
 dir = "../sessions"
 [compaction]
 retained_tokens = 1
-"""
+""" + some_bash()
 KEY = "sk-ant-api03-" + "a1B2" * 10
 
 
@@ -254,6 +255,7 @@ async def test_a_file_is_never_written_over_unless_asked(work: Path) -> None:
     assert (refused.code, kept, forced.code) == (2, "mine", 0)
     assert refused.err == "pod: out.md is there already: --force writes over it\n"
     assert (work / "out.md").read_text().startswith("# Session ")
+    assert (work / "out.md").stat().st_mode & 0o777 == 0o600
     assert names_in(work) == ["out.md", "pod.toml", "their.jsonl"]
 
 

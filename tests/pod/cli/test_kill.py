@@ -12,6 +12,7 @@ from pod.entries import RunEnd
 from pod.log import read_log
 from pod.tree import Tree
 from tests.command import start
+from tests.tools.sandbox.tiers import some_bash
 from worker.history import faults
 from worker.items import AssistantText, ToolCall, ToolResult
 
@@ -24,7 +25,7 @@ id = "echo:{CALLS}"
 builtin = ["bash"]
 [session]
 dir = "../sessions"
-"""
+""" + some_bash()
 MOST_LINES = 9 * CALLS
 """About as many events as a run has: the last kills come after its end."""
 

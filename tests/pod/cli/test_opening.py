@@ -12,6 +12,7 @@ from pod.exits import Exit
 from pod.log import read_log
 from pod.scan import Scan
 from pod.session import Session
+from tests.tools.sandbox.tiers import some_bash
 from worker.history import faults
 from worker.items import AssistantText, ToolCall, ToolResult, UserText
 
@@ -23,7 +24,7 @@ id = "echo:2"
 builtin = ["bash"]
 [session]
 dir = "../sessions"
-"""
+""" + some_bash()
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from pod.cli.run import run_loaded
 from pod.exits import Exit
 from pod.load_manifest import load
 from tests.fakes import Step, StepClient, said
+from tests.tools.sandbox.tiers import some_mode
 from worker.client import OpenClient
 from worker.items import AssistantText
 
@@ -38,6 +39,7 @@ async def run(
             'model.provider="scripted"',
             'model.id="echo"',
             f'session.dir="{work.parent}/sessions"',
+            f'sandbox.mode="{some_mode()}"',
             *settings,
         ),
         work,

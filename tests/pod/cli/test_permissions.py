@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pod.exits import Exit
 from tests.command import Done, pod
+from tests.tools.sandbox.tiers import some_mode
 from worker.loopback.server import Server, serve
 from worker.policy import Script, call, say
 
@@ -45,6 +46,8 @@ async def run(server: Server, folder: Path, *more: str) -> Done:
         f"model.base_url={server.base_url}",
         "-c",
         f"session.dir={folder.parent}/sessions",
+        "-c",
+        f"sandbox.mode={some_mode()}",
         *more,
         cwd=folder,
         env={"ANTHROPIC_API_KEY": "loopback"},

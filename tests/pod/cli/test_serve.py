@@ -13,6 +13,7 @@ import pytest
 from pod.cli.failing import UsageError
 from pod.cli.serve import Where, where_of
 from tests.command import POD, Done, environment
+from tests.tools.sandbox.tiers import some_bash
 
 MANIFEST = """
 [pod]
@@ -25,7 +26,7 @@ dir = "sessions"
 durability = "flush"
 [permissions]
 write_roots = []
-"""
+""" + some_bash()
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -119,9 +120,9 @@ def test_a_pod_is_listed_listened_to_sent_to_and_stopped(place: Place) -> None:
             refused = place.pod("send", "test", "--steer", "left")
             sent = place.pod("send", "test", "do it", "--wait")
             stopped = place.pod("stop")
+            code = process.poll()
             shown = person.communicate()[0].decode().splitlines()
             lines = told(begins[1] + program.communicate()[0])
-        code = process.wait()
         after = place.pod("ps")
 
     (row,) = msgspec.json.decode(f"[{listed.out}]", type=list[dict[str, str | int]])
@@ -263,13 +264,38 @@ def test_a_pod_that_was_killed_is_not_listed_and_its_socket_is_taken_over(
     with place.serving("--listen", where) as process:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        assert place.pod("ps").out == "no Pod runs\n"
         with place.serving("--listen", where) as second:
             assert f'"pid":{second.pid},' in place.pod("ps", "--json").out
 
 
-def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
-    done = place.pod("serve", "--listen", f"unix://{place.folder}/{'x' * 100}")
+@pytest.mark.parametrize("looker", ["ps", "stop", "serve"])
+def test_nothing_stays_of_a_pod_that_was_killed(place: Place, looker: str) -> None:
+    sockets = [place.folder / "a.sock", place.folder / "b.sock"]
+    listen = [part for path in sockets for part in ("--listen", f"unix://{path}")]
+    with place.serving(*listen) as given, place.serving() as default:
+        left = [*place.folder.glob("*.sock*"), *(place.folder / "pod").rglob("*.*")]
+        for process in (given, default):
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+        match looker:
+            case "serve":
+                with place.serving("--listen", f"unix://{place.folder}/c.sock"):
+                    pass
+            case _:
+                place.pod(looker)
+
+    assert len(left) == 2 * 2 + 2 + 2  # each socket and its lock, and two Pods' files
+    assert [path for path in left if os.path.lexists(path)] == []
+
+
+@pytest.mark.parametrize("command", ["serve", "send"])
+def test_a_path_that_is_too_long_is_refused_with_one_line(
+    place: Place, command: str
+) -> None:
+    path = f"unix://{place.folder}/{'x' * 100}"
+    rest = {"serve": ["--listen", path], "send": [path, "text"]}[command]
+    done = place.pod(command, *rest)
 
     assert done.code == 2
     assert len(done.err.splitlines()) == 1

@@ -11,6 +11,7 @@ import pytest
 from pod.entries import RunEnd, ToolStart
 from pod.log import read_log
 from tests.command import start
+from tests.tools.sandbox.tiers import some_bash
 from worker.items import ToolResult
 
 MANIFEST = """
@@ -21,7 +22,7 @@ id = "echo"
 builtin = ["bash"]
 [session]
 dir = "../sessions"
-"""
+""" + some_bash()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pod.cli.run import run_loaded
 from pod.exits import Exit
 from pod.load_manifest import load
 from tests.command import pod
+from tests.tools.sandbox.tiers import some_mode
 from worker.loopback.faults import (
     EMPTY,
     GARBAGE,
@@ -68,6 +69,7 @@ def manifest(folder: Path, base_url: str, *more: str) -> Sequence[str]:
         'tools.builtin=["bash"]',
         f'session.dir="{folder}/sessions"',
         "retry.base=0.01",
+        f'sandbox.mode="{some_mode()}"',
         *more,
     )
 

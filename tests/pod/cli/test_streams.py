@@ -13,6 +13,7 @@ import pytest
 from pod.context import context
 from pod.log import read_log
 from tests.command import POD, environment
+from tests.tools.sandbox.tiers import some_bash
 from worker.items import UserText
 
 MANIFEST = """
@@ -23,7 +24,7 @@ id = "echo:1"
 builtin = ["bash"]
 [session]
 dir = "../sessions"
-"""
+""" + some_bash()
 SAID = b"Done after 1 call.\n"
 
 
@@ -189,6 +190,26 @@ def test_a_gone_reader_is_no_failure_of_a_list(work: Path) -> None:
 
     assert done.stdout.splitlines()[-1] == b"0"
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("command", ["run", "send pod"])
+def test_a_standard_input_without_end_is_refused(work: Path, command: str) -> None:
+    done = shell(f"pod {command} - </dev/zero", work)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == (
+        b"pod: standard input has more than 16 MiB, too much for a prompt: put it into"
+        b" a file, and name that in the prompt\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run hi", "session list", "doctor", "demo"])
+def test_a_working_folder_that_is_gone_is_said(work: Path, command: str) -> None:
+    done = shell(f"mkdir d && cd d && rmdir ../d && pod {command}", work)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"pod: the folder that this was started in is gone:")
+    assert b"--cd" in done.stderr
 
 
 def test_a_gone_reader_is_no_failure_of_help(work: Path) -> None:

@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from pod.compaction.prune import PruneLimits, find_prune, is_cache_cold, pays
 from pod.context import context
@@ -71,6 +72,15 @@ def test_output_that_is_partly_among_the_newest_stays() -> None:
         "old1",
         "old2",
     ]
+
+
+def test_both_limits_are_meant_to_the_token() -> None:
+    tokens = sum(count(item) for item in NEW if isinstance(item, ToolResult))
+    just = PruneLimits(protect_tokens=tokens, min_savings=784)
+
+    assert found([*OLD, *NEW], just) is not None
+    assert found([*OLD, *NEW], replace(just, protect_tokens=tokens + 1)) is None
+    assert found([*OLD, *NEW], replace(just, min_savings=785)) is None
 
 
 def test_too_little_is_left_alone() -> None:

@@ -84,6 +84,8 @@ def test_what_is_derived_leaves_the_reserve_free(
         assert turn is not None or found.turn <= window - reserve
     assert compact is None or found.post_run == compact
     assert turn is None or found.turn == turn
+    if compact is None and turn is None:
+        assert found.post_run <= found.turn  # also where both are below zero
 
 
 def test_parts_that_fit_are_admitted() -> None:

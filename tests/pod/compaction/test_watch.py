@@ -72,7 +72,7 @@ async def test_a_switch_to_a_smaller_model_compacts_before_its_first_request(
     second = make(model=small, main=Script([], then=say("Yes.")))
     end = await second.pod.run("Once more?")
 
-    assert end.outcome == "finished"
+    assert (end.outcome, end.text) == ("finished", "Yes.")
     assert [c.reason for c in second.compactions] == ["model_switch"]
     assert second.compactions[0].tokens_before > 22_500
 

@@ -1,5 +1,6 @@
 """What a compact worker may read: the Pod's rules, and a thread that is held to it."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,3 +117,54 @@ async def test_the_transcript_says_what_held_the_compact_worker(
     said = first_line(made)
     assert said.by == ("landlock" if abi() else "none")
     assert said.roots == (str(tmp_path),)
+
+
+@pytest.mark.parametrize("kind", ["link", "link on the way", "fifo", "gone", "grown"])
+async def test_what_takes_the_place_of_a_marked_file_is_not_read(
+    make: Make, tmp_path: Path, kind: str
+) -> None:
+    """The mark is what the worker saw; what is put in the context is read later."""
+    secret = tmp_path.parent / f"{tmp_path.name}-secret"
+    secret.mkdir()
+    (secret / "notes.md").write_text("SECRET\n")
+    (tmp_path / "docs").mkdir()
+    notes = tmp_path / "docs" / "notes.md"
+    notes.write_text("notes\n")
+
+    def replace_it(request: Request) -> Reply:
+        match kind:
+            case "link":
+                notes.unlink(missing_ok=True)
+                notes.symlink_to(secret / "notes.md")
+            case "link on the way":
+                if not notes.parent.is_symlink():
+                    notes.parent.rename(tmp_path / "before")
+                    notes.parent.symlink_to(secret)
+            case "fifo":
+                if notes.is_file():
+                    notes.unlink()
+                    os.mkfifo(notes)
+            case "gone":
+                notes.unlink(missing_ok=True)
+            case _:
+                notes.write_text("grown\n" * 10_000)
+        return policies.write(request, policies.summary())
+
+    worker = policies.in_turns(
+        lambda request: policies.calls(
+            request, ("mark_read_required", {"path": str(notes)})
+        ),
+        replace_it,
+        policies.done,
+    )
+    made = make(worker=worker, calls=6)
+    made.files.touch([str(notes)])
+
+    end = await made.pod.run("Fetch everything.")
+
+    (entry, *_) = made.compactions
+    assert (end.outcome, entry.mode) == ("finished", "worker"), entry.receipt.attempts
+    assert entry.auto_read == ()
+    assert entry.receipt.vanished_marks == (str(notes),)
+    assert made.session.path is not None
+    assert b"SECRET" not in made.session.path.read_bytes()

@@ -337,3 +337,23 @@ def test_only_images_that_are_in_the_file_are_images(tmp_path: Path) -> None:
         "content blocks of other kinds: left out": 1,
         "images that are not in the file: left out": 2,
     }
+
+
+def test_another_agents_lines_at_the_end_leave_the_session_where_it_stood(
+    tmp_path: Path,
+) -> None:
+    text = {"type": "text", "text": "done"}
+    lines = [
+        user("u1", None, "go"),
+        part("u2", "u1", "m1", text),
+        user("s1", None, "look for it", isSidechain=True),
+        {
+            **part("s2", "s1", "m2", {"type": "text", "text": "found"}),
+            "isSidechain": True,
+        },
+    ]
+
+    done = take(write_lines(tmp_path / "x.jsonl", lines), tmp_path)
+
+    assert [brief(item) for item in shown(done)] == ["user go", "said done"]
+    assert done.tally.side == 2

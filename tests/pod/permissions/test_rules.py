@@ -4,7 +4,15 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from pod.permissions.rules import Action, Judgement, Rule, Rulebook, judge, wildcard
+from pod.permissions.rules import (
+    Action,
+    Judgement,
+    Paths,
+    Rule,
+    Rulebook,
+    judge,
+    wildcard,
+)
 from pod.permissions.subjects import subject_of
 
 
@@ -264,3 +272,15 @@ def slowly(pattern: str, text: str) -> bool:
 
 def test_a_pattern_of_many_stars_takes_no_longer_than_the_text() -> None:
     assert not wildcard("*a" * 30 + "b", "a" * 20_000)
+
+
+def test_a_path_no_kernel_takes_is_judged_by_its_name_alone() -> None:
+    """Where its links lead would be looked up for minutes."""
+    path = "/etc/" + "a/" * 50_000
+
+    def resolve(absolute: str) -> str:
+        raise AssertionError(absolute)
+
+    subject = subject_of(f'{{"path": "{path}"}}', cwd="/ws", resolve=resolve)
+
+    assert subject == Paths((path.rstrip("/"),))

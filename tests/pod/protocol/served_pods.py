@@ -11,6 +11,7 @@ from pod.cli.options import Options
 from pod.cli.serve import Where, serve_loaded
 from pod.load_manifest import load
 from pod.protocol.client import Client, Disconnected, NotThere, connect
+from tests.tools.sandbox.tiers import some_bash
 from worker.model import Model
 from worker.policy import Echo, Policy
 from worker.scripted import ScriptedClient
@@ -49,7 +50,7 @@ reserve_tokens = 2000
 overview_tokens = 2000
 default_references = 0
 auto_continue = false
-"""
+""" + some_bash()
 """Small, so that few outputs fill it."""
 
 BIG = Echo("bash", times=1_000, arguments='{"command": "seq 1 2000"}')

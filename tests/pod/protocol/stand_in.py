@@ -1,6 +1,6 @@
 """A Pod that stays and does nothing but what its test tells it, and its server."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -124,9 +124,10 @@ class StandIn:
         *,
         summarize: bool | None,
         instructions: str,
+        replace_instructions: bool,
         label: str,
     ) -> Moved:
-        self._note(f"navigate {target}")
+        self._note(f"navigate {target}{' anew' * replace_instructions}")
         await trio.lowlevel.checkpoint()
         return Moved("old", target, "text")
 
@@ -237,7 +238,9 @@ def opened(log: Path) -> Session:
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Served]:
+async def served(
+    folder: Path, *, greet: Callable[[PodState], Snapshot] | None = None
+) -> AsyncIterator[Served]:
     """Serve a stand-in on a socket in *folder*, which must have a short path."""
     said: list[str] = []
     with opened(folder / "s.jsonl") as session:
@@ -255,7 +258,9 @@ async def served(folder: Path) -> AsyncIterator[Served]:
         )
         session.on_entry = hub.entry
         pod = StandIn(session, hub)
-        server = Server(pod, hub, greet=greeting, log=session.path, say=said.append)
+        server = Server(
+            pod, hub, greet=greet or greeting, log=session.path, say=said.append
+        )
         path = folder / "s.sock"
         with listening(path) as socket:
             async with trio.open_nursery() as nursery:

@@ -1,6 +1,9 @@
 """What a client says and is answered, over a real socket."""
 
 import json
+import os
+import resource
+import socket as sockets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,8 +15,11 @@ import trio.testing
 
 from pod.entries import InputEntry, Notice
 from pod.events import Closing, Context, Status
+from pod.protocol.connection import Connection
+from pod.protocol.link import SocketLink
+from pod.protocol.mailbox import MOST_WAITING
 from pod.protocol.messages import MAX_LINE
-from pod.protocol.reading import AnyEvent
+from pod.protocol.reading import AnyEvent, Response, read
 from pod.protocol.snapshot import (
     InFlight,
     PodState,
@@ -181,6 +187,91 @@ async def test_a_fault_answers_its_request_and_is_told_to_a_person(short: Path) 
 
     assert (answer, after) == ((1, "internal"), (2, True))
     assert "ZeroDivisionError: by zero" in pod.said[0]
+
+
+async def test_a_fault_in_one_connection_ends_that_one_alone(short: Path) -> None:
+    faults = [ZeroDivisionError("by zero")]
+
+    def greet(state: PodState) -> Snapshot:
+        if faults:
+            raise faults.pop()
+        return greeting(state)
+
+    async with served(short, greet=greet) as pod:
+        broken = await trio.open_unix_socket(str(pod.path))
+        async with broken:
+            nothing = await broken.receive_some()
+        async with pod.raw() as raw:
+            after = await raw.ask('{"id":1,"method":"get_state"}')
+
+    assert (nothing, after) == (b"", (1, True))
+    assert "ZeroDivisionError: by zero" in pod.said[0]
+
+
+async def test_an_owner_who_does_not_read_its_answers_is_not_read_either(
+    short: Path,
+) -> None:
+    ask = b'{"id":1,"method":"get_entries","params":{"from_seq":1,"limit":20}}\n'
+    ours, its = sockets.socketpair()
+    async with served(short) as pod, trio.open_nursery() as nursery:
+        for _ in range(20):
+            pod.pod.session.append(Notice(message="x" * 1_000_000))
+        link = SocketLink(trio.socket.from_stdlib_socket(its))
+        owner = Connection(pod.server, link, "the owner", owner=True)
+        nursery.start_soon(owner.run)
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+        nursery.start_soon(stream.send_all, ask * 5_000)
+        await until(lambda: owner.mailbox.is_full)
+        await trio.testing.wait_all_tasks_blocked(0.2)
+        waiting = owner.mailbox.waiting
+        nursery.cancel_scope.cancel()
+    ours.close()
+
+    assert waiting < 2 * MOST_WAITING
+    assert pod.said == []
+
+
+async def test_the_pod_ends_at_once_when_its_owner_is_gone(short: Path) -> None:
+    ours, its = sockets.socketpair()
+    async with served(short) as pod:
+        link = SocketLink(trio.socket.from_stdlib_socket(its))
+        owner = Connection(pod.server, link, "the owner", owner=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.run)
+            async with pod.client() as client:
+                await client.prompt("a run that does not end by itself")
+            ours.shutdown(sockets.SHUT_RD)  # it still could send
+            owner.mailbox.put(b"x\n")
+        await pod.over.wait()
+        ours.close()
+
+    assert pod.pod.asked[-1] == "shutdown"
+
+
+async def test_a_subscription_that_fails_leaves_the_one_before_as_it_was(
+    short: Path,
+) -> None:
+    async with served(short) as pod, pod.raw() as raw:
+        for _ in range(20):  # more than fits on the way: it is still being replayed
+            pod.pod.session.append(Notice(message="x" * 100_000))
+        subscribe = '{"id":%d,"method":"subscribe","params":{"from_seq":1}}\n'
+        await raw.ask(subscribe % 1)
+        (short / "s.jsonl").rename(short / "away")
+        await raw.send(subscribe % 2)
+        answers: list[Response] = []
+        events: list[AnyEvent] = []
+        while not answers or len(events) < 20:
+            line = await raw.line()
+            assert line is not None
+            found = read(line)
+            if isinstance(found, Response):
+                answers.append(found)
+            else:
+                events.append(found)
+        (short / "away").rename(short / "s.jsonl")
+
+    assert [each.error and each.error.code for each in answers] == ["failed"]
+    assert seqs(events) == list(range(1, 21))
 
 
 async def test_without_a_subscription_no_event_comes(short: Path) -> None:
@@ -479,3 +570,31 @@ async def test_a_permission_that_nobody_asked_for_cannot_be_answered(
         )
 
     assert answer == (1, "not_found")
+
+
+def highest_descriptor() -> int:
+    return max(int(path.name) for path in Path("/dev/fd").iterdir())
+
+
+async def test_without_descriptors_clients_wait_and_it_is_said(short: Path) -> None:
+    async with served(short) as pod:
+        ours = sockets.socket(sockets.AF_UNIX)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest_descriptor(), hard))
+        taken: list[int] = []
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.dup(0))
+            ours.connect(str(pod.path))
+            await until(lambda: bool(pod.said))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for fd in taken:
+                os.close(fd)
+        ours.settimeout(10)
+        first = await trio.to_thread.run_sync(ours.recv, 100)
+        ours.close()
+
+    assert pod.said == ["a client could not be accepted: Too many open files"]
+    assert first.startswith(b'{"v":1,')

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from pod.errors import SetupError
-from pod.protocol.endpoint import MOST_PATH, listening
+from pod.protocol.endpoint import MOST_PATH, clear_left, listening
 from pod.protocol.peer import is_allowed, peer_uid
 from tests.recorded import inherited
 
@@ -66,6 +66,23 @@ async def test_who_connects_is_known(short: Path) -> None:
             with accepted:
                 assert peer_uid(accepted) == os.geteuid()
                 assert is_allowed(accepted)
+
+
+def test_what_a_dead_pod_left_is_cleared_and_what_is_no_pods_stays(short: Path) -> None:
+    alive, dead, foreign, file = (short / f"{name}.sock" for name in "adfn")
+    for path in (dead, foreign):  # the foreign one has no lock beside it
+        with sockets.socket(sockets.AF_UNIX) as left_behind:
+            left_behind.bind(str(path))
+    file.write_text("no socket")
+    for path in (dead, file):
+        path.with_name(path.name + ".lock").touch()
+
+    with listening(alive):
+        for path in (alive, dead, foreign, file, short / "none.sock"):
+            clear_left(path)
+        left = sorted(path.name for path in short.iterdir())
+
+    assert left == ["a.sock", "a.sock.lock", "f.sock", "n.sock"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -14,6 +14,7 @@ from pod.errors import SetupError
 from pod.load_manifest import Loaded, load
 from pod.manifest_errors import ManifestError
 from pod.protocol.listeners import open_for_lines
+from tests.tools.sandbox.tiers import some_bash
 
 MANIFEST = """
 [model]
@@ -24,7 +25,7 @@ builtin = ["bash"]
 [session]
 dir = "{folder}/sessions"
 durability = "flush"
-"""
+""" + some_bash()
 
 
 def loaded(short: Path, listeners: str, roots: Sequence[str] = ()) -> Loaded:

@@ -15,7 +15,7 @@ from pod.protocol.schema import protocol_schema
 from tests.command import ROOT, pod
 from tests.pod.protocol.test_messages import SAID
 from tests.recorded import inherited
-from tests.schema_check import Schema, errors, object_in
+from tests.schema_check import Schema, UnknownKeyword, errors, object_in
 
 SCHEMA = object_in(protocol_schema())
 DEFINITIONS = SCHEMA["$defs"]
@@ -143,5 +143,5 @@ def test_it_needs_neither_a_client_nor_a_tokenizer_nor_trio() -> None:
 def test_a_schema_word_that_is_not_understood_is_not_passed_over() -> None:
     unknown: Schema = {"oneOf": []}
 
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(UnknownKeyword):
         list(errors(1, unknown, unknown))

@@ -18,6 +18,8 @@ from pod.entries import (
 )
 from pod.events import CompactProgress, PermissionRequest, PodLive, Status
 from pod.protocol.snapshot import (
+    MOST_INPUT,
+    MOST_INPUTS,
     MOST_TEXT,
     Following,
     InFlight,
@@ -140,3 +142,19 @@ def test_a_question_waits_until_it_is_decided() -> None:
 
 def test_what_it_does_is_what_it_said_last() -> None:
     assert after(Status("running"), Status("paused")).state == "paused"
+
+
+def test_however_much_waits_a_snapshot_stays_small() -> None:
+    inputs = [
+        InputEntry(input=str(n), text="x" * 5_000, follow_up=True)
+        for n in range(MOST_INPUTS + 7)
+    ]
+    kept = Following(session="s", seq=0, model="m", leaf=None, inputs=tuple(inputs))
+
+    shown = after(*inputs).in_flight
+
+    assert shown == kept.now().in_flight
+    assert shown.inputs == tuple(
+        WaitingInput(str(n), "x" * MOST_INPUT) for n in range(MOST_INPUTS)
+    )
+    assert shown.more_inputs == 7

@@ -18,6 +18,7 @@ from pod.session import Session
 from pod.setup import assemble
 from pod.survey import Survey
 from pod.survey.task import Task, prompt_for
+from tests.tools.sandbox.tiers import some_mode
 from worker.api import Message, Request, Text, ToolResult
 from worker.items import Item, ToolCall, ToolResult as ResultItem
 from worker.policy import Decide, Policy, Reply
@@ -68,6 +69,7 @@ async def survey(
         f"tools.builtin={msgspec.json.encode(names).decode()}",
         f"session.dir={msgspec.json.encode(str(folder.parent / 'log')).decode()}",
         'session.durability="flush"',
+        f'sandbox.mode="{some_mode()}"',
         *settings,
     )
     merged = merge(None, "", overrides)

@@ -200,3 +200,61 @@ async def test_in_bubblewrap_nothing_outlives_a_killed_pod(tmp_path: Path) -> No
 
     with trio.fail_after(30):
         await wait_until(lambda: not marker.alive())
+
+
+ENDED = """
+import sys, time, trio
+from pathlib import Path
+from tests.tools.sandbox.lesser import lessen
+lessen(sys.argv[5:])
+from tests.tools.sandbox.boxes import boxed
+
+async def main():
+    with boxed(sys.argv[1], Path(sys.argv[2])) as box:
+        started = time.monotonic()
+        with trio.move_on_after(0.5):
+            await box.run(sys.argv[3])
+        print(time.monotonic() - started, flush=True)
+        print((await box.run(sys.argv[4])).left, flush=True)
+        sys.stdin.readline()  # until they have been looked for
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tier", "without"),
+    [
+        # As in gVisor: no descriptor holds a process, only its number.
+        ("bwrap", ("pidfd", "openat2")),
+        ("landlock", ("pidfd", "openat2")),
+        ("off", ("pidfd", "openat2")),
+        # As where a command has started as many processes as there may be.
+        ("off", ("threads",)),
+        ("off", ("threads", "pidfd")),
+    ],
+)
+def test_nothing_is_left_on_a_machine_that_lacks_something_either(
+    tier: Tier, without: tuple[str, ...], tmp_path: Path
+) -> None:
+    need(tier)
+    marker = Marker()
+    commands = (
+        STUBBORN.format(sleep=marker.sleep),
+        f"{marker.sleep} & setsid {marker.sleep} & echo up; sleep 0.1",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDED, tier, str(tmp_path), *commands, *without],
+        env={"PATH": os.environ["PATH"], **inherited()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as pod:
+        assert pod.stdin is not None
+        assert pod.stdout is not None
+        taken = float(pod.stdout.readline())
+        left = pod.stdout.readline().decode().strip()
+        alive = [line for line in marker.alive() if "lessen" not in line]
+        pod.stdin.close()
+
+    assert taken < 1.5
+    assert (left, alive, pod.returncode) == ("('sleep', 'sleep')", [], 0)

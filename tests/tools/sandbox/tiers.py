@@ -2,6 +2,7 @@
 
 import functools
 import os
+from typing import Literal
 
 import pytest
 
@@ -35,3 +36,14 @@ def need(tier: Tier) -> None:
     if os.environ.get(variable):
         pytest.skip(f"{variable} is set: {trouble}")
     pytest.fail(f"{trouble}\n(To do without its tests, set {variable}=1.)")
+
+
+@functools.cache
+def some_mode() -> Literal["auto", "off"]:
+    """Return the mode of tests that need a bash, no matter what holds it."""
+    return "auto" if probe().tier else "off"
+
+
+def some_bash() -> str:
+    """Return the table of a manifest with that mode."""
+    return f'[sandbox]\nmode = "{some_mode()}"\n'

@@ -1,5 +1,7 @@
 """The four tools, as the loop calls them."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,66 @@ async def test_what_is_no_file_in_scope_is_refused_by_all(
     for tool in (kit.read, kit.mark, kit.reference):
         assert words in await refusal(tool, path=path)
     assert (kit.budget.marks, kit.marks, len(kit.budget.known)) == ((), 0, 1)
+
+
+HOSTILE = [
+    ("../secret", "lies outside of the folders you may read"),
+    ("a/../../secret", "lies outside of the folders you may read"),
+    ("link", "out of the folders you may read"),
+    ("absolute", "lies outside of the folders you may read"),
+    ("folder/secret", "out of the folders you may read"),
+    ("loop", "go round in circles"),
+    ("/proc/self/environ", "lies outside of the folders you may read"),
+    ("/proc/self/cwd/part_1.py", "lies outside of the folders you may read"),
+    ("/proc/self/root/etc/passwd", "lies outside of the folders you may read"),
+    ("/dev/zero", "lies outside of the folders you may read"),
+    ("fifo", "is a FIFO, not a regular file"),
+    ("socket", "no regular file"),
+    ("part_1.py\0.txt", "NUL in the path"),
+    ("n" * 300, "File name too long"),
+    ("a/" * 50_000, "the path is too long: 100,000 bytes, at most 4,096"),
+    ("a/" * 1_000, "no such file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), HOSTILE, ids=[f"{p[:25]!a} {len(p)}" for p, _ in HOSTILE]
+)
+async def test_a_hostile_worker_reads_marks_and_names_nothing_outside(
+    scope: Scope, files: tuple[str, ...], folder: Path, path: str, words: str
+) -> None:
+    secret = folder.parent / "secret"
+    secret.write_text("secret")
+    (folder / "link").symlink_to("../secret")
+    (folder / "absolute").symlink_to(secret)
+    (folder / "folder").symlink_to("..")
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "fifo")
+    os.mknod(folder / "socket", stat.S_IFSOCK | 0o600)
+    kit = Kit(scope)
+
+    with trio.fail_after(20):
+        for tool in (kit.read, kit.mark, kit.reference):
+            assert words in await refusal(tool, path=path)
+
+    assert (kit.budget.marks, kit.marks, len(kit.budget.known)) == ((), 0, 1)
+
+
+async def test_a_file_of_a_terabyte_is_not_read_to_its_end(
+    scope: Scope, folder: Path
+) -> None:
+    with (folder / "huge").open("wb") as file:
+        file.write(b"line\n" * 400_000)
+        file.truncate(1 << 40)
+    kit = Kit(scope)
+
+    with trio.fail_after(60):
+        assert "auto-read budget exhausted" in await refusal(kit.mark, path="huge")
+        shown = await run(kit.read, path="huge")
+        await run(kit.reference, path="huge")
+
+    assert "lines 1-" in (shown.content or "")
+    assert kit.budget.references[-1].endswith("huge")
 
 
 async def test_marks_cost_what_their_block_costs(
