@@ -55,7 +55,11 @@ def _last_events_fit_it_too() -> Iterator[None]:
     yield
     _recorded.take(_checker)
     assert _checker.wrong == []
-    shutil.rmtree(_folder)
+
+
+def pytest_unconfigure() -> None:
+    """Leave no folder behind, not even where no test was run."""
+    shutil.rmtree(_folder, ignore_errors=True)
 
 
 os.environ[VARIABLE] = KEY

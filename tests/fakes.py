@@ -156,13 +156,15 @@ def called(call_id: str, name: str = "do", arguments: str = "{}") -> ToolCall:
 
 
 class Heard:
-    """Collects live events."""
+    """Collects live events, and tells them to *also*."""
 
     def __init__(self) -> None:
         self.events: list[Live | PodLive] = []
+        self.also: Callable[[Live | PodLive], None] = lambda event: None
 
     def __call__(self, event: Live | PodLive) -> None:
         self.events.append(event)
+        self.also(event)
 
     def of(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]

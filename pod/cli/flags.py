@@ -1,10 +1,12 @@
 """Flags that several commands have."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 SessionId = Annotated[
     str, Parameter(help="Its id, or enough of it to tell it from others.")
@@ -49,6 +51,14 @@ Quiet = Annotated[
         name=["--quiet", "-q"], negative=(), help="No progress on standard error."
     ),
 ]
+
+
+def whole_number(kind: object, tokens: Sequence[Token]) -> int:
+    """Read a whole number. Raises ValueError for 1.5, which cyclopts would round."""
+    text = tokens[0].value
+    if not re.fullmatch(r"[+-]?[0-9][0-9_]*", text):
+        raise ValueError(f'"{text}" is no whole number.')
+    return int(text)
 
 
 @Parameter(name="*")

@@ -31,6 +31,7 @@ from pod.navigation import navigate
 from pod.pod import Pod
 from pod.session import Session
 from pod.setup import Parts, assemble, init_event, open_pod
+from pod.store import Store
 from tools.process import kill_running
 from worker.client import OpenClient
 
@@ -46,6 +47,8 @@ def run_prompt(options: Options) -> int:
     cwd = working_folder(options.cd)
     check_options(options)
     loaded = load(options.manifest, options.settings, cwd)
+    if options.resume is not None:  # what is not there needs no key
+        Store(loaded.session_dir).find(options.resume)
     prompt = read_prompt(options, sys.stdin)
     return trio.run(run_loaded, loaded, cwd, options, prompt, None)
 

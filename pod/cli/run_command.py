@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from pod.cli.flags import HERE, Quiet, RefreshPrompt, Workplace
+from pod.cli.flags import HERE, Quiet, RefreshPrompt, Workplace, whole_number
 from pod.cli.options import Options, OutputFormat, PermissionMode
 
 
@@ -71,11 +71,16 @@ def run(
     max_requests: Annotated[
         int | None,
         Parameter(
-            name=["--max-requests", "--max-turns"], help="Most calls to the model."
+            name=["--max-requests", "--max-turns"],
+            converter=whole_number,
+            help="Most calls to the model.",
         ),
     ] = None,
     max_total_tokens: Annotated[
-        int | None, Parameter(help="Most tokens, prompts and answers together.")
+        int | None,
+        Parameter(
+            converter=whole_number, help="Most tokens, prompts and answers together."
+        ),
     ] = None,
     max_budget_usd: Annotated[
         float | None, Parameter(help="Most US dollars to spend.")

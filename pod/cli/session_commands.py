@@ -4,7 +4,15 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pod.cli.flags import HERE, Instructions, Json, Quiet, SessionId, Workplace
+from pod.cli.flags import (
+    HERE,
+    Instructions,
+    Json,
+    Quiet,
+    SessionId,
+    Workplace,
+    whole_number,
+)
 
 session_app = App(
     name="session", help="Look at sessions, move about in them, and repair them."
@@ -40,7 +48,8 @@ def show(
     compaction: Annotated[
         int | None,
         Parameter(
-            help="Only the receipt of this compaction: 1 is the first, failed ones count."
+            converter=whole_number,
+            help="Only the receipt of this compaction: 1 is the first, failed ones count.",
         ),
     ] = None,
     json: Json = False,

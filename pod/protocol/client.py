@@ -25,6 +25,7 @@ from pod.protocol.answers import (
 from pod.protocol.endpoint import check_path
 from pod.protocol.link import Gone, LineReader, SocketLink
 from pod.protocol.messages import (
+    MAX_LINE,
     AbortCompaction,
     AnswerPermission,
     Compact,
@@ -305,10 +306,15 @@ class _Wire:
     async def ask(self, params: Params) -> Data:
         self._last_id += 1
         id = self._last_id
+        line = encode_request(Request(id, params))
+        if len(line) > MAX_LINE:  # a Pod could not say which request it refuses
+            raise RequestFailed(
+                "too_large", f"a request has at most {MAX_LINE:,} bytes"
+            )
         self._waiting.add(id)
         try:
             async with self._sending:
-                await self._send(encode_request(Request(id, params)))
+                await self._send(line)
             while id not in self._answers:
                 await self._read_on()
             return _data(self._answers.pop(id), method_of(params))

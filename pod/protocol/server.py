@@ -143,13 +143,17 @@ class Server:
     async def _accept(
         self, socket: trio.socket.SocketType, connections: trio.Nursery
     ) -> None:
+        is_told = False
         while True:
             try:
                 client, _ = await socket.accept()
             except OSError as error:
-                self._say(f"a client could not be accepted: {error.strerror}")
+                if not is_told:  # once until it goes well: it is tried again and again
+                    self._say(f"a client could not be accepted: {error.strerror}")
+                    is_told = True
                 await trio.sleep(0.1)  # out of descriptors, say: others may be closed
                 continue
+            is_told = False
             self._accepted += 1
             refused = self._refused(client)
             link = SocketLink(client)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.recorded import holding
-from tests.soak.minutes import KINDS, soak
+from tests.soak.minutes import KINDS, race_everywhere, soak
 
 AMOUNTS = {
     "kills": 10_000,
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         if given.kind is None:
             wrong = soak(given.minutes, given.seed, say, held.wrong)
         else:
-            act, _ = KINDS[given.kind]
+            act = race_everywhere if given.kind == "races" else KINDS[given.kind][0]
             found = act(given.amount or AMOUNTS[given.kind], given.seed)
             say(str(found))
             wrong = getattr(found, "wrong", []) + held.wrong()

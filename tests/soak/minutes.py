@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from itertools import count, cycle
+from math import ceil
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from tests.soak.disks import fail_disks
 from tests.soak.kills import kill
 from tests.soak.lines import spoil_lines
 from tests.soak.processes import kill_processes
-from tests.soak.races import race_all
+from tests.soak.races import RaceFindings, race_all
 
 KINDS: dict[str, tuple[Callable[[int, int], Struct], int]] = {
     "kills": (kill, 400),
@@ -25,6 +26,9 @@ KINDS: dict[str, tuple[Callable[[int, int], Struct], int]] = {
     "processes": (kill_processes, 3),
 }
 """What one piece of work does, and how much of it."""
+
+PIECE = 5
+"""Seeds that a process takes at a time."""
 
 T = TypeVar("T", bound=Struct)
 
@@ -65,6 +69,24 @@ def soak(
     for one in found.values():
         say(str(one))
     return [*_wrong(found), *events()]
+
+
+def race_everywhere(seeds: int, seed: int) -> RaceFindings:
+    """Let every pair race with so many seeds, on all processors.
+
+    On two processes at least: some races wait for commands and for hooks.
+    """
+    processes = max(os.cpu_count() or 1, 2)
+    size = min(PIECE, ceil(seeds / processes))
+    found = RaceFindings()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = [
+            pool.submit(race_all, min(size, seeds - first), seed, first)
+            for first in range(0, seeds, size)
+        ]
+        for done in running:
+            found = added(found, done.result())
+    return found
 
 
 def _work(seed: int) -> Iterator[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """What is promised of every session, whatever happened to it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pod.context import context
@@ -42,12 +42,12 @@ def broken(
         entries = read_log(path).entries
     except SessionError as error:
         return [f"does not load: {error}"]
-    return found + lost(entries, acknowledged) + unended(entries)
-
-
-def lost(entries: Sequence[AnyEntry], acknowledged: dict[int, str]) -> list[str]:
-    """Return what was acknowledged and is not there, or is there as another."""
     ids = {entry.seq: entry.id for entry in entries}
+    return found + lost(ids, acknowledged) + unended(entries)
+
+
+def lost(ids: Mapping[int, str], acknowledged: Mapping[int, str]) -> list[str]:
+    """Return what was acknowledged and is not in *ids*, or is there as another."""
     return [
         f"lost: entry {seq} ({id}), found {ids.get(seq)}"
         for seq, id in acknowledged.items()

@@ -44,8 +44,8 @@ MOST_STEPS = 600
 class StoryPod(FillingPod):
     """A Pod whose disk is traced; now and then a tool call is followed by input.
 
-    It makes at most 9 calls with results of at most 1200 tokens; *least* are the
-    other bounds.
+    It makes *calls* calls, from the first to the second number, with results of *size*
+    tokens.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class StoryPod(FillingPod):
         random: Random,
         bad_line: float,
         *,
-        least: tuple[int, int] = (1, 10),
+        calls: tuple[int, int] = (1, 9),
+        size: tuple[int, int] = (10, 1_200),
     ) -> None:
-        calls, size = least
         self._random = random
         self._disk = disk
         self.lines: list[BadLine] = []
         super().__init__(
             path,
-            calls=random.randint(calls, 9),
-            size=lambda number: random.randint(size, 1_200),
+            calls=random.randint(*calls),
+            size=lambda number: random.randint(*size),
             worker=policies.ALL[random.choice(WORKERS)](),
             table=TABLE_OF_STORIES,
             limits=Limits(max_requests=MOST_REQUESTS),

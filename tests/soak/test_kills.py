@@ -3,6 +3,8 @@
 The seed is another one each time and is in the message of what fails.
 """
 
+import os
+import subprocess
 from collections import Counter
 from pathlib import Path
 from random import Random, SystemRandom
@@ -15,11 +17,13 @@ from tests.soak.disks import fail_disks
 from tests.soak.images import killed, moments, powerless
 from tests.soak.kills import kill
 from tests.soak.lines import LineFindings, spoil_lines
-from tests.soak.minutes import added
+from tests.soak.minutes import added, race_everywhere
 from tests.soak.promises import broken
-from tests.soak.races import PAIRS, race_all
+from tests.soak.racers import PAIRS
+from tests.soak.races import left_running
 from tests.soak.story import story
 from tests.soak.traced import Told, TracedDisk, Wrote
+from tools.proc import children
 
 POINTS = 500
 STORIES = 60
@@ -55,11 +59,23 @@ def test_answers_over_a_bad_line_leave_sessions_whole() -> None:
 
 @pytest.mark.timeout(300)
 def test_any_two_things_at_once_leave_the_session_whole() -> None:
-    found = race_all(SEEDS, new_seed())
+    found = race_everywhere(SEEDS, new_seed())
 
     assert found.wrong == []
     assert found.pairs == dict.fromkeys(map(" x ".join, PAIRS), SEEDS)
     assert found.compactions > len(PAIRS)
+    assert min(found.commands, found.hung, found.dropped) > SEEDS
+
+
+def test_a_process_that_a_race_left_behind_is_told_until_it_is_buried() -> None:
+    before = {*children(os.getpid())}
+
+    with subprocess.Popen(["sleep", "600"]) as process:
+        running = left_running(before)
+        process.kill()
+    buried = left_running(before)
+
+    assert (running, buried) == (["left running: sleep"], [])
 
 
 def test_findings_add_up() -> None:

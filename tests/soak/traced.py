@@ -1,6 +1,6 @@
 """A disk that remembers all that was done to a session log, in its order."""
 
-from pathlib import Path
+import os
 
 from msgspec import Struct
 
@@ -72,6 +72,11 @@ class TracedDisk(RealDisk):
             self._size = size
             self.trace.append(Cut(size))
 
+    @property
+    def acknowledged(self) -> dict[int, str]:
+        """The ids of the entries that were acknowledged so far, by number."""
+        return {entry.seq: entry.id for entry in self.stream}
+
     def told(self, entry: Known) -> None:
         self.trace.append(Told(entry.seq, entry.id))
         self.stream.append(entry)
@@ -81,4 +86,4 @@ class TracedDisk(RealDisk):
 
 
 def _is_log(fd: int) -> bool:
-    return Path(f"/proc/self/fd/{fd}").readlink().suffix == ".jsonl"
+    return os.readlink(f"/proc/self/fd/{fd}").endswith(".jsonl")  # noqa: PTH115  often

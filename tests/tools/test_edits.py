@@ -1,4 +1,5 @@
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given, strategies as st
@@ -192,6 +193,36 @@ def test_a_miss_in_a_large_file_is_answered_soon() -> None:
     refusal(text, Edit("lime numbre\n" * 50, "x"))
 
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_more_places_than_memory_has_room_for_are_refused(ending: str) -> None:
+    text = "a" * 3_000_000 + ending
+    tracemalloc.start()
+
+    one = refusal(text, Edit("a", "b"))
+    all_of_them = refusal(text, Edit("a", "b", True))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert "old_text is in the file more than 100,000 times, at lines 1, 1" in one
+    assert all_of_them == (
+        "nothing was changed: old_text is in the file more than 100,000 times: that is"
+        " a change for a program"
+    )
+    assert peak < 40 * 1024 * 1024
+
+
+def test_a_text_does_not_grow_without_end() -> None:
+    text = "a\n" * 50_000
+
+    said = refusal(text, Edit("a", "b" * 1_000, True))
+
+    assert said == (
+        "nothing was changed: the file would become too large, more than 20,971,520"
+        " characters"
+    )
+    assert apply_edits(text, [Edit("a", "b" * 400, True)])[1] == 50_000
 
 
 def test_a_diff_shows_the_changed_lines_with_their_numbers() -> None:

@@ -225,7 +225,10 @@ async def stream() -> AsyncIterator[int]:
         (any_options, r"parameter \*\*options: str takes any number of arguments"),
         (positional, "parameter a is positional-only"),
         (path, "parameter where cannot be a Path: JSON has no such type. Use str"),
-        (inner, r"parameter a cannot be a list\[pathlib.Path\]: JSON has no such type"),
+        (
+            inner,
+            r"parameter a cannot be a list\[pathlib\.(_local\.)?Path\]: JSON has no such type",
+        ),
         (unions, r"parameter a cannot be a str \| bytes: Type unions may not contain"),
         (recursive, "parameter a cannot be a Node: the type contains itself"),
         (unknown, "an annotation cannot be resolved: name 'Missing' is not defined"),

@@ -45,7 +45,10 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "--continue"], "there is no session"),
         (["run", "hi", "--timeout", "soon"], "'soon' is no time"),
         (["run", "hi", "--timeout", "0"], "'0' is no time"),
-        (["run", "hi", "--max-requests", "many"], "max-requests"),
+        (["run", "hi", "--max-requests", "many"], '"many" is no whole number'),
+        (["run", "hi", "--max-requests", "1.5"], '"1.5" is no whole number'),
+        (["run", "hi", "--max-total-tokens", "1.5"], '"1.5" is no whole number'),
+        (["session", "show", "x", "--compaction", "1.5"], "is no whole number"),
         (["run", "hi", "--max-requests", "0"], "max_requests"),
         (["run", "hi", "--cd", "/no/such/folder"], "no such folder"),
         (["run", "hi", "-m", "nope.toml"], "nope.toml"),
@@ -301,3 +304,12 @@ def test_a_manifest_is_checked_with_or_without_its_flag(
     assert plain == flagged
     assert both == Exit.USAGE
     assert "name one of them" in capfd.readouterr().err
+
+
+def test_a_session_that_is_not_there_is_said_before_a_key_is_asked_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["run", "hi", "--resume", "nope", "-c", "model.provider=anthropic"])
+
+    assert code == Exit.FAILED
+    assert capfd.readouterr().err.startswith("pod: no session nope in ")

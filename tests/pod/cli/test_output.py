@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from pod.cli.options import Options, OutputFormat
+from pod.cli.output import resume_command
 from pod.cli.run import run_loaded
 from pod.exits import Exit
 from pod.load_manifest import load
@@ -110,3 +111,16 @@ async def test_a_result_that_could_not_be_written_is_told_all_the_same(
     assert (told[-1].type, told[-1].seq) == ("result", 0)
     assert told[-1].reason == "log_failed"  # the file that is open is another one
     assert (told[-1].exit_code, code) == (Exit.FAILED, Exit.FAILED)
+
+
+def test_the_command_that_goes_on_has_what_was_set_but_limits() -> None:
+    options = Options(
+        manifest=Path("my pod.toml"),
+        cd=Path("/work"),
+        settings=(" limits.max_requests=1", "model.id=x", "limits.timeout=5"),
+    )
+
+    assert resume_command(options, "s1") == (
+        "pod run --resume s1 --cd /work -m 'my pod.toml' -c model.id=x"
+    )
+    assert resume_command(Options(), "s1") == "pod run --resume s1"

@@ -289,8 +289,13 @@ def test_nothing_stays_of_a_pod_that_was_killed(place: Place, looker: str) -> No
     assert [path for path in left if os.path.lexists(path)] == []
 
 
-def test_a_path_that_is_too_long_is_refused_with_one_line(place: Place) -> None:
-    done = place.pod("serve", "--listen", f"unix://{place.folder}/{'x' * 100}")
+@pytest.mark.parametrize("command", ["serve", "send"])
+def test_a_path_that_is_too_long_is_refused_with_one_line(
+    place: Place, command: str
+) -> None:
+    path = f"unix://{place.folder}/{'x' * 100}"
+    rest = {"serve": ["--listen", path], "send": [path, "text"]}[command]
+    done = place.pod(command, *rest)
 
     assert done.code == 2
     assert len(done.err.splitlines()) == 1

@@ -40,6 +40,8 @@ async def test_what_hooks_add_is_measured_before_the_request_goes_out(
     with closing(FillingPod(path, hooks=[hook("pre_llm_request", asked)])) as case:
         end = await case.pod.run("fetch them")
 
+    requests = [p.request for p in asked.told if isinstance(p, PreLlmRequest)]
+    assert requests == list(range(1, len(requests) + 1))  # none is asked about again
     kinds = [type(entry) for entry in case.told]
     at = kinds.index(CustomMessage)
     assert Compaction in kinds[at : at + 4]

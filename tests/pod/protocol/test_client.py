@@ -16,6 +16,7 @@ from pod.protocol.client import (
     ReadTooSlowly,
     RequestFailed,
 )
+from pod.protocol.messages import MAX_LINE
 from tests.pod.protocol.stand_in import served
 
 
@@ -73,6 +74,18 @@ async def test_a_cancelled_request_does_not_confuse_the_next_one(short: Path) ->
         state = await client.state()
 
     assert state.state == "idle"
+
+
+async def test_a_request_that_is_too_long_for_a_pod_is_refused_here(
+    short: Path,
+) -> None:
+    async with served(short) as pod, pod.client() as client:
+        with pytest.raises(RequestFailed, match="at most 4,194,304 bytes") as caught:
+            await client.steer("x" * MAX_LINE)
+        await client.steer("y" * (MAX_LINE - 100))
+
+    assert caught.value.code == "too_large"
+    assert [len(asked) for asked in pod.pod.asked] == [len("steer ") + MAX_LINE - 100]
 
 
 async def test_what_is_refused_says_its_code(short: Path) -> None:

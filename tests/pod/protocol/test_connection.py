@@ -1,6 +1,8 @@
 """What a client says and is answered, over a real socket."""
 
 import json
+import os
+import resource
 import socket as sockets
 from collections.abc import Callable
 from contextlib import suppress
@@ -568,3 +570,31 @@ async def test_a_permission_that_nobody_asked_for_cannot_be_answered(
         )
 
     assert answer == (1, "not_found")
+
+
+def highest_descriptor() -> int:
+    return max(int(path.name) for path in Path("/dev/fd").iterdir())
+
+
+async def test_without_descriptors_clients_wait_and_it_is_said(short: Path) -> None:
+    async with served(short) as pod:
+        ours = sockets.socket(sockets.AF_UNIX)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest_descriptor(), hard))
+        taken: list[int] = []
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.dup(0))
+            ours.connect(str(pod.path))
+            await until(lambda: bool(pod.said))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for fd in taken:
+                os.close(fd)
+        ours.settimeout(10)
+        first = await trio.to_thread.run_sync(ours.recv, 100)
+        ours.close()
+
+    assert pod.said == ["a client could not be accepted: Too many open files"]
+    assert first.startswith(b'{"v":1,')
