@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ settings.register_profile(
 )
 settings.load_profile("pod")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would all that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _checker = Checker()
 events.checks.append(_checker)
