@@ -18,10 +18,13 @@ Pipe = tuple[int, int]
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
     ends = os.pipe()
+    files = [os.fstat(end) for end in ends]
     yield ends
-    for end in ends:
+    for end, file in zip(ends, files, strict=True):
+        # A test may have closed it, and its number may mean something else by now.
         with suppress(OSError):
-            os.close(end)
+            if os.path.samestat(os.fstat(end), file):
+                os.close(end)
 
 
 async def read_all(fd: int) -> bytes:
@@ -63,18 +66,19 @@ async def test_drain_waits_for_the_reader(pipe: Pipe) -> None:
     read_end, write_end = pipe
     outbox = Outbox(write_end)
     outbox.put(b"x" * 200_000, live=False)  # more than a pipe holds
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(outbox.write)
-        with trio.move_on_after(0.05) as waited:
-            await outbox.drain()
-        assert waited.cancelled_caught
+    # Read to its end: a thread left behind would hold the next test's pipe open.
+    async with trio.open_nursery() as reading:
+        async with trio.open_nursery() as writing:
+            writing.start_soon(outbox.write)
+            with trio.move_on_after(0.05) as waited:
+                await outbox.drain()
+            assert waited.cancelled_caught
 
-        nursery.start_soon(read_all, read_end)
-        with trio.fail_after(30):
-            await outbox.drain()
-
+            reading.start_soon(read_all, read_end)
+            with trio.fail_after(30):
+                await outbox.drain()
+            writing.cancel_scope.cancel()
         os.close(write_end)
-        nursery.cancel_scope.cancel()
 
 
 async def test_nothing_put_is_nothing_to_wait_for(pipe: Pipe) -> None:
