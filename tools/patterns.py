@@ -2,6 +2,8 @@
 
 import re
 
+from tools.pattern_set import read_set
+
 MOST_ALTERNATIVES = 200
 
 _WILD = re.compile(r"[*?\[{]")
@@ -80,29 +82,12 @@ def _segment(part: str) -> str:
                 pieces.append("[^/]*")
         elif char == "?":
             pieces.append("[^/]")
-        elif char == "[" and (end := _set_end(part, index)) > 0:
-            pieces.append(_set(part[index:end]))
-            index = end + 1
+        elif char == "[" and (found := read_set(part, index)) is not None:
+            regex, index = found
+            pieces.append(regex)
         elif char == "\\" and index < len(part):
             pieces.append(re.escape(part[index]))
             index += 1
         else:
             pieces.append(re.escape(char))
     return "".join(pieces)
-
-
-def _set_end(part: str, index: int) -> int:
-    """Return where the "]" is; one right at the beginning belongs to the set."""
-    negation = part.startswith(("!", "^"), index)
-    return part.find("]", index + negation + 1)
-
-
-def _set(inner: str) -> str:
-    negation = "^/" if inner[0] in "!^" else ""
-    chars = inner[1:] if negation else inner
-    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", chars)
-    try:
-        re.compile(f"[{escaped}]")
-    except re.error:
-        escaped = escaped.replace("-", r"\-")  # a range the wrong way round
-    return f"(?!/)[{negation}{escaped}]"

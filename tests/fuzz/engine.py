@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -117,7 +118,7 @@ def run(
 ) -> tuple[int, Bug | None]:
     """Give *data* to the target; return how much of it was new, and what broke."""
     try:
-        with _deadline(longest):
+        with _deadline(longest), warnings.catch_warnings(action="error"):
             return coverage.run(lambda: _discard(target.parse(data))), None
     except Hung:
         return 0, Bug(data, f"no end after {longest} s")

@@ -1,7 +1,9 @@
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tools.patterns import depth_of, expand, split_base, to_regex
 
@@ -18,7 +20,10 @@ from tools.patterns import depth_of, expand, split_base, to_regex
         ("[!a-c]x", ["dx", "-x"], ["ax", "/x"]),
         ("[]]", ["]"], ["[]]"]),
         ("[a", ["[a"], ["a"]),
-        ("[z-a]", ["z", "-", "a"], ["m"]),
+        ("[z-a]", ["z"], ["a", "-", "m"]),
+        ("[a--]", ["a"], ["-"]),
+        ("[[:digit:]_-]x", ["0x", "_x", "-x"], ["ax", ":x"]),
+        (r"[\]\\a]", ["]", "\\", "a"], ["b"]),
         (r"\*", ["*"], ["a"]),
         ("a**b", ["ab", "axxb"], ["a/b"]),
         ("a.b+(c)", ["a.b+(c)"], ["axb+(c)"]),
@@ -33,6 +38,36 @@ def test_patterns_match_paths(
     found = [path for path in [*matching, *other] if regex.fullmatch(path)]
 
     assert found == matching
+
+
+SETS = st.text("ab-]^!\\[:&", max_size=6) | st.lists(
+    st.sampled_from(["[:alpha:]", "[:punct:]", "[:x:]", "[:", ":]", "-", "a", "]"]),
+    max_size=4,
+).map("".join)
+IN_SETS = "abzAZ059-][^!\\&+~ _."
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(SETS, min_size=10, max_size=20))
+def test_sets_mean_what_git_says(tmp_path: Path, sets: list[str]) -> None:
+    """Each set behind a number of its own, so that git is asked once for all."""
+    rules = [f"{n}[{inner}]" for n, inner in enumerate(sets, start=100)]
+    (tmp_path / "rules").write_text("".join(f"{rule}\n" for rule in rules))
+    names = [f"{n}{char}" for n in range(100, 100 + len(sets)) for char in IN_SETS]
+    git = ["git", "-c", f"core.excludesFile={tmp_path}/rules", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+
+    ignored = subprocess.run(
+        [*git, "check-ignore", "--no-index", "--stdin", "-z"],
+        input="\0".join(names),
+        capture_output=True,
+        text=True,
+        check=False,  # 1: none is
+    ).stdout
+
+    regexes = list(map(to_regex, rules))
+    matching = [name for name in names if any(r.fullmatch(name) for r in regexes)]
+    assert matching == ignored.split("\0")[:-1]
 
 
 def naive(pattern: list[str], path: list[str]) -> bool:
