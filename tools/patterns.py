@@ -1,6 +1,8 @@
 """File name patterns: ``*``, ``?``, ``[…]``, ``**``, ``{a,b}``."""
 
 import re
+from collections.abc import Iterator
+from itertools import count
 
 from tools.pattern_set import read_set
 
@@ -55,13 +57,18 @@ def to_regex(pattern: str) -> re.Pattern[str]:
     parts = _parts(pattern)
     if pattern.endswith("/") and parts[-1:] != ["**"]:
         parts.append("**")
-    pieces = []
+    number = count()
+    runs: list[str] = [""]
     for index, part in enumerate(parts):
-        is_last = index == len(parts) - 1
         if part == "**":
-            pieces.append(".+" if is_last else "(?:[^/]+/)*")
+            runs.append("")
         else:
-            pieces.append(_segment(part) + ("" if is_last else "/"))
+            is_last = index == len(parts) - 1
+            runs[-1] += _segment(part, number) + ("" if is_last else "/")
+    first, *middle, last = runs if len(runs) > 1 else [*runs, ""]
+    pieces = [first, *(_first_of(f"(?:[^/]+/)*?{run}", number) for run in middle)]
+    if len(runs) > 1:
+        pieces.append(f"(?:[^/]+/)*{last}" if last else ".+")
     return re.compile("".join(pieces), re.DOTALL)
 
 
@@ -71,23 +78,40 @@ def _parts(pattern: str) -> list[str]:
     return [p for i, p in enumerate(parts) if p != "**" or parts[i - 1 : i] != ["**"]]
 
 
-def _segment(part: str) -> str:
-    pieces: list[str] = []
+def _segment(part: str, number: Iterator[int]) -> str:
+    """Translate one name; *number* numbers groups."""
+    runs: list[str] = [""]  # between the stars
+    has_sets = True
     index = 0
     while index < len(part):
         char = part[index]
         index += 1
         if char == "*":
-            if pieces[-1:] != ["[^/]*"]:
-                pieces.append("[^/]*")
+            runs += [""] if runs[-1] or len(runs) == 1 else []
         elif char == "?":
-            pieces.append("[^/]")
-        elif char == "[" and (found := read_set(part, index)) is not None:
+            runs[-1] += "[^/]"
+        elif char == "[" and has_sets and (found := read_set(part, index)):
             regex, index = found
-            pieces.append(regex)
+            runs[-1] += regex
         elif char == "\\" and index < len(part):
-            pieces.append(re.escape(part[index]))
+            runs[-1] += re.escape(part[index])
             index += 1
         else:
-            pieces.append(re.escape(char))
-    return "".join(pieces)
+            has_sets = has_sets and char != "["  # no "]" behind this one is its own
+            runs[-1] += re.escape(char)
+    if len(runs) == 1:
+        return runs[0]
+    first, *middle, last = runs
+    shortest = (_first_of(f"[^/]*?{run}", number) for run in middle)
+    return "".join([first, *shortest, f"[^/]*{last}"])
+
+
+def _first_of(regex: str, number: Iterator[int]) -> str:
+    """Match *regex* in the first way there is, and in no other.
+
+    What comes later can only gain by it, and five stars need not be tried in all
+    ways: a long name would take for ever. (As an atomic group it would be shorter,
+    see tests/test_patterns.py.)
+    """
+    name = f"g{next(number)}"
+    return f"(?=(?P<{name}>{regex}))(?P={name})"

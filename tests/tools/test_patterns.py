@@ -1,5 +1,6 @@
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tools.patterns import depth_of, expand, split_base, to_regex
         ("[!a-c]x", ["dx", "-x"], ["ax", "/x"]),
         ("[]]", ["]"], ["[]]"]),
         ("[a", ["[a"], ["a"]),
+        ("[[:alpha:]", ["[[:alpha:]"], ["[a", "a"]),
         ("[z-a]", ["z"], ["a", "-", "m"]),
         ("[a--]", ["a"], ["-"]),
         ("[[:digit:]_-]x", ["0x", "_x", "-x"], ["ax", ":x"]),
@@ -117,6 +119,29 @@ def test_patterns_mean_what_the_definition_says(
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_text_is_a_pattern(pattern: str, path: str) -> None:
     to_regex(pattern).fullmatch(path)
+
+
+def test_many_stars_take_no_longer_than_their_number_times_the_path() -> None:
+    name, path = "a" * 5_000, "a/" * 500
+    started = time.thread_time()
+
+    assert not to_regex("*a" * 30 + "b").fullmatch(name)
+    assert to_regex("*a" * 30).fullmatch(name)
+    assert not to_regex("**/a/" * 30 + "b").fullmatch(path + "a")
+    assert to_regex("**/a/" * 30 + "**").fullmatch(path + "b")
+
+    # It takes milliseconds; in all ways it would not end.
+    assert time.thread_time() - started < 10
+
+
+def test_sets_that_do_not_end_are_read_once() -> None:
+    started = time.thread_time()
+
+    to_regex("[" * 100_000)
+    to_regex("[[:alpha:]" * 20_000)
+
+    # Each read to the end of all would take minutes.
+    assert time.thread_time() - started < 10
 
 
 def test_braces_are_written_out() -> None:
