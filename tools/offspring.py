@@ -98,11 +98,11 @@ class Offspring:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.leader, signal.SIGKILL)
             kill(known.values(), deadline)
-            _reap(known.values())
+            left = _reap(known.values())
             calm = 0 if known else calm + 1
             if known and time.monotonic() > deadline:
                 break
-            if known and all(process.is_dead for process in known.values()):
+            if left and all(process.is_dead for process in left):
                 time.sleep(PAUSE)  # whoever is to wait for them is at it
         return tuple(ended.values())
 
@@ -224,12 +224,20 @@ def _still(processes: Iterable[Process]) -> Iterator[Process]:
             yield now
 
 
-def _reap(found: Iterable[Process]) -> None:
-    """Wait for those that have ended and are our own children by now."""
-    for process in found:
-        if process.is_dead:
-            with suppress(ChildProcessError):
-                os.waitpid(process.pid, os.WNOHANG)
+def _reap(found: Iterable[Process]) -> list[Process]:
+    """Wait for those that have ended and are our own children by now.
+
+    Return the others that are there still.
+    """
+    left = []
+    for process in _still(found):
+        try:
+            is_gone = process.is_dead and os.waitpid(process.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # not ours
+            is_gone = False
+        if not is_gone:
+            left.append(process)
+    return left
 
 
 def reap_group(group: int, seconds: float) -> None:

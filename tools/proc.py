@@ -61,6 +61,14 @@ def read(path: str) -> bytes:
     return data
 
 
+def _write(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
 _CHUNK = 16 * 1024
 _TELLS_CHILDREN = Path("/proc/thread-self/children").exists()
 """Whether the kernel was built so (CONFIG_PROC_CHILDREN)."""
@@ -142,10 +150,10 @@ def give_way(pid: int) -> None:
     waiting = [pid]
     while waiting:
         pid = waiting.pop()
-        path = Path(f"/proc/{pid}/oom_score_adj")
+        path = f"/proc/{pid}/oom_score_adj"
         with suppress(OSError, ValueError):  # not Linux, or it has ended
-            if int(path.read_text()) < GIVES_WAY:
-                path.write_text(f"{GIVES_WAY}")
+            if int(read(path)) < GIVES_WAY:
+                _write(path, b"%d" % GIVES_WAY)
         # Those it starts from here on have it from the beginning.
         waiting += children(pid)
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -148,7 +149,7 @@ class OpenBox:
 
     def _in_bubblewrap(self, order: Order) -> Started:
         bash = _bash(order.env, self._box.policy.write)
-        filter_ = self._filter()
+        filter_ = self._filter
         with ExitStack() as passed, ExitStack() as kept:
             held = self._pins.take()
             kept.callback(self._pins.release)
@@ -210,7 +211,7 @@ class OpenBox:
         if self._machine is None:
             raise OSError("there is no filter for this kind of processor")
         network = self._box.policy.network == "host"
-        numbers, filter_ = self._machine.numbers, self._filter()
+        numbers, filter_ = self._machine.numbers, self._filter
         with ruleset_of(self._granted, network=network) as ruleset:
             if os.geteuid() == 0:
                 drop_capabilities(numbers["capset"])
@@ -218,7 +219,9 @@ class OpenBox:
             filter_thread(numbers["seccomp"], filter_)
             return Started(popen(order))
 
+    @cached_property
     def _filter(self) -> bytes:
+        """The seccomp filter. Raises OSError."""
         if self._machine is None:
             raise OSError("there is no filter for this kind of processor")
         own_network = self._box.tier == "bwrap"
