@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings
+from pod.cli.flags import Folder, Json, ManifestPath, Quiet, Settings, whole_number
 from pod.cli.options import Options
 
 Target = Annotated[
@@ -86,7 +86,10 @@ def attach(
     *,
     from_seq: Annotated[
         int | None,
-        Parameter(help="Show what was, too, from this event on; 0 is the beginning."),
+        Parameter(
+            converter=whole_number,
+            help="Show what was, too, from this event on; 0 is the beginning.",
+        ),
     ] = None,
     types: Annotated[
         tuple[str, ...],

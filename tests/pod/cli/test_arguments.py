@@ -49,6 +49,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["run", "hi", "--max-requests", "1.5"], '"1.5" is no whole number'),
         (["run", "hi", "--max-total-tokens", "1.5"], '"1.5" is no whole number'),
         (["session", "show", "x", "--compaction", "1.5"], "is no whole number"),
+        (["attach", "x", "--from-seq", "1.5"], "is no whole number"),
         (["run", "hi", "--max-requests", "0"], "max_requests"),
         (["run", "hi", "--cd", "/no/such/folder"], "no such folder"),
         (["run", "hi", "-m", "nope.toml"], "nope.toml"),
