@@ -13,6 +13,10 @@ from pod.events import line, type_of
 
 BLOCK = 256 * 1024
 """Bytes of the log that are read at once."""
+_STEP = 16 * 1024
+"""Bytes that are read at once while a line is looked for."""
+_HEAD = 128
+"""Bytes that hold the beginning of a line, its number included."""
 _SEQ = re.compile(rb'\{"type":"[^"\\]{1,64}","seq":(\d{1,18}),')
 
 
@@ -27,7 +31,8 @@ class Replayed(NamedTuple):
 class LogReader:
     """Reads a log from the entry *first* on, a block at a time.
 
-    Only what lies before the end that the caller names is read: the writer has
+    It is looked for by bisection: who comes back near the end of a long log, or
+    asks for it page by page, does not have it read from its beginning. Only what lies before the end that the caller names is read: the writer has
     told of it, so its line is whole. Raises LogFailed.
     """
 
@@ -37,7 +42,7 @@ class LogReader:
         self.next_seq = max(first, 1)
         """The number of the next event."""
         self._fd = open_reading(path)
-        self._offset = 0
+        self._offset = line_near(self._fd, self.next_seq)
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []
 
@@ -105,3 +110,39 @@ class LogReader:
         except BadLine:
             return None  # the header, or a blank line
         return entry if entry.seq >= self.next_seq else None
+
+
+def line_near(fd: int, seq: int) -> int:
+    """Return where a line begins, at or before that of the entry *seq*.
+
+    Not further before it than BLOCK bytes and a line, where all lines between
+    tell their number as ours do. Entries are numbered in their order.
+    """
+    low, high = 0, os.fstat(fd).st_size
+    while high - low > BLOCK:
+        middle = (low + high) // 2
+        found = _line_behind(fd, middle)
+        if found is None or found[0] >= high:
+            high = middle
+        elif found[1] < seq:
+            low = found[0]
+        else:
+            high = middle
+    return low
+
+
+def _line_behind(fd: int, offset: int) -> tuple[int, int] | None:
+    """Return where the next line behind *offset* begins, and its entry's number.
+
+    None where there is none, or it does not tell.
+    """
+    try:
+        while block := os.pread(fd, _STEP, offset):
+            if (end := block.find(b"\n")) >= 0:
+                start = offset + end + 1
+                head = _SEQ.match(os.pread(fd, _HEAD, start))
+                return None if head is None else (start, int(head[1]))
+            offset += len(block)
+    except OSError:
+        return None  # whoever reads on is told
+    return None

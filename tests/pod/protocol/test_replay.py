@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from pod.entries import Notice
 from pod.events import line
-from pod.protocol.replay import BLOCK, LogReader, Replayed
+from pod.protocol.replay import BLOCK, LogReader, Replayed, line_near
 from tests.pod.protocol.stand_in import opened
 
 
@@ -50,6 +50,22 @@ def test_any_part_of_a_log_is_given_once_and_in_order(
     found = all_of(path, first, last, most)
 
     assert found == [event for event in expected if max(first, 1) <= event.seq <= last]
+
+
+def test_a_late_entry_is_found_without_reading_what_is_before_it(
+    tmp_path: Path,
+) -> None:
+    path, expected = written(tmp_path, [BLOCK // 16] * 400)
+    size = path.stat().st_size
+    each = size // 400
+
+    with path.open("rb") as log:
+        found = [line_near(log.fileno(), seq) for seq in range(402)]
+
+    # Never behind it; and before it at most a block and a line.
+    assert all(at <= (seq - 1) * each + 999 for seq, at in enumerate(found) if seq)
+    assert all(seq * each - at <= BLOCK + 3 * each for seq, at in enumerate(found))
+    assert all_of(path, 399, 400, BLOCK) == expected[398:]
 
 
 def test_what_is_written_meanwhile_is_read_when_its_turn_comes(tmp_path: Path) -> None:
