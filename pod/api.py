@@ -181,13 +181,16 @@ class Pod:
 
         return add
 
-    def steer(self, text: str) -> None:
-        """Say *text* to the run under way: it goes with its next request."""
-        self._live.steer(text)
+    def steer(self, text: str) -> str:
+        """Say *text* to the run under way: it goes with its next request.
 
-    def follow_up(self, text: str) -> None:
-        """Have *text* run when the run under way is over."""
-        self._live.follow_up(text)
+        Returns the id that the input has in events.
+        """
+        return self._live.steer(text)
+
+    def follow_up(self, text: str) -> str:
+        """Have *text* run when the run under way is over; return its id in events."""
+        return self._live.follow_up(text)
 
     async def interrupt(self) -> None:
         """End what is under way; return when it is over. Raises NotRunning."""

@@ -125,27 +125,29 @@ class LivePod:
         self._steps.wake()
         return await begun.wait()
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str) -> str:
         """Accept *text* for the run that is under way: it goes with its next request.
 
-        Where the run ends before that, it begins the next one. While a turn is
+        Returns the input's id. Where the run ends before that, it begins the next one. While a turn is
         paused, it waits until that is resumed. Raises NotRunning, InvalidRequest.
         """
         self._check(text)
         is_between = self._pod.watch.maintenance.work is not None
         if self._steps.is_fenced or not (self._has_turn or is_between):
             raise NotRunning("no run is under way: give a prompt")
-        self._pod.accept(text)
+        entry = self._pod.accept(text)
         self._steps.wake()
+        return entry.input
 
-    def follow_up(self, text: str) -> None:
+    def follow_up(self, text: str) -> str:
         """Accept *text* as the prompt of a run behind the one that is under way.
 
-        Where none is it begins at once. Raises InvalidRequest.
+        Returns the input's id. Where none is it begins at once. Raises InvalidRequest.
         """
         self._check(text)
-        self._pod.accept(text, follow_up=self._has_turn)
+        entry = self._pod.accept(text, follow_up=self._has_turn)
         self._steps.wake()
+        return entry.input
 
     async def interrupt(self) -> None:
         """Give up what is under way, and wait until it is over.

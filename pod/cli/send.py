@@ -13,7 +13,7 @@ from pod.cli.asking import asked
 from pod.cli.failing import usage
 from pod.cli.standard_input import read_input
 from pod.cli.streams import give, say
-from pod.entries import DeliveredEntry, HandedBack, InputEntry, RunEnd
+from pod.entries import DeliveredEntry, HandedBack, RunEnd
 from pod.exits import Exit
 from pod.protocol.client import (
     Client,
@@ -77,14 +77,14 @@ async def _send(target: str, text: str, how: How, wait: bool) -> int:
     async with connect(find(target)) as client:
         events = client.events(
             from_seq=client.snapshot.state.seq + 1,
-            types=("input", "delivered", "handed_back", "result"),
+            types=("delivered", "handed_back", "result"),
         )
         if wait:
             await events.begin()
-        run = await _said(client, text, how)
+        run, input = await _said(client, text, how)
         if not wait:
             return Exit.DONE
-        return _told(await _end(events, text, run))
+        return _told(await _end(events, run, input))
 
 
 def _told(end: RunEnd) -> int:
@@ -96,30 +96,28 @@ def _told(end: RunEnd) -> int:
     return end.exit_code
 
 
-async def _said(client: Client, text: str, how: How) -> str | None:
-    """Send *text*; return the run it is for, where that is known."""
+async def _said(client: Client, text: str, how: How) -> tuple[str | None, str | None]:
+    """Send *text*; return the run it began, or else the id of the input that waits."""
     try:
         match how:
             case "prompt":
-                return await client.prompt(text)
+                return await client.prompt(text), None
             case "steer":
-                await client.steer(text)
+                return None, await client.steer(text)
             case "follow_up":
-                await client.follow_up(text)
+                return None, await client.follow_up(text)
     except RequestFailed as error:
         if flags := _FLAGS.get(error.code):
             raise RequestFailed(error.code, f"{error} ({flags})") from None
         raise
-    return None
 
 
-async def _end(events: EventStream, text: str, run: str | None) -> RunEnd:
-    """Wait for the end of *run*, or of the run that *text* goes into."""
-    input: str | None = None
+async def _end(
+    events: EventStream, run: str | None, input: str | None = None
+) -> RunEnd:
+    """Wait for the end of *run*, or of the run that *input* goes into."""
     async for event in events:
         match event:
-            case InputEntry() if event.text == text and input is None:
-                input = event.input
             case DeliveredEntry() if run is None and input in event.inputs:
                 run = event.run
             case HandedBack() if run is None and input in event.inputs:
@@ -155,7 +153,7 @@ async def _resume(target: str | None, wait: bool) -> int:
         if wait:
             await events.begin()
         run = await client.resume()
-        return _told(await _end(events, "", run)) if wait else Exit.DONE
+        return _told(await _end(events, run)) if wait else Exit.DONE
 
 
 async def _interrupt(target: str | None) -> int:

@@ -15,6 +15,16 @@ class Accepted(Struct, frozen=True):
     """It is done, or has been taken in; there is nothing to tell."""
 
 
+class Waits(Struct, frozen=True):
+    """Input has been taken in.
+
+    *input* is its id in the ``input`` event that tells of it, in the ``delivered``
+    one that says which run got it, and in ``handed_back``.
+    """
+
+    input: str
+
+
 class Began(Struct, frozen=True):
     """A run has begun."""
 
@@ -85,6 +95,7 @@ class Subscribed(Struct, frozen=True):
 
 Data = (
     Accepted
+    | Waits
     | Began
     | Stands
     | Aborted
@@ -98,8 +109,8 @@ Data = (
 
 DATA: dict[str, type[Data]] = {
     "prompt": Began,
-    "steer": Accepted,
-    "follow_up": Accepted,
+    "steer": Waits,
+    "follow_up": Waits,
     "interrupt": Stands,
     "pause": Stands,
     "resume": Began,

@@ -21,6 +21,7 @@ from pod.protocol.answers import (
     Navigated,
     Stands,
     Subscribed,
+    Waits,
 )
 from pod.protocol.endpoint import check_path
 from pod.protocol.link import Gone, LineReader, SocketLink
@@ -119,11 +120,13 @@ class Client:
         """Begin a run; return its id once it has begun."""
         return (await self._ask(Prompt(text), Began)).run
 
-    async def steer(self, text: str) -> None:
-        await self.request(Steer(text))
+    async def steer(self, text: str) -> str:
+        """Say *text* to the run under way; return the input's id."""
+        return (await self._ask(Steer(text), Waits)).input
 
-    async def follow_up(self, text: str) -> None:
-        await self.request(FollowUp(text))
+    async def follow_up(self, text: str) -> str:
+        """Have *text* run when the run under way is over; return the input's id."""
+        return (await self._ask(FollowUp(text), Waits)).input
 
     async def interrupt(self) -> Standing:
         """End what is under way; return what the Pod does once it is over."""

@@ -10,6 +10,7 @@ from pod.protocol.answers import (
     Forked,
     Navigated,
     Stands,
+    Waits,
 )
 from pod.protocol.driven import Driven
 from pod.protocol.messages import (
@@ -49,11 +50,9 @@ async def perform(action: Action, pod: Driven) -> Data:
         case Prompt(text):
             return Began(await pod.prompt(_said(text)))
         case Steer(text):
-            pod.steer(_said(text))
-            return Accepted()
+            return Waits(pod.steer(_said(text)))
         case FollowUp(text):
-            pod.follow_up(_said(text))
-            return Accepted()
+            return Waits(pod.follow_up(_said(text)))
         case Interrupt():
             await pod.interrupt()
             return Stands(pod.state)

@@ -86,11 +86,13 @@ class StandIn:
         self.changed.set()
         self.changed = trio.Event()
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str) -> str:
         self._note(f"steer {text}")
+        return "in"
 
-    def follow_up(self, text: str) -> None:
+    def follow_up(self, text: str) -> str:
         self._note(f"follow_up {text}")
+        return "in"
 
     async def interrupt(self) -> None:
         self._note("interrupt")

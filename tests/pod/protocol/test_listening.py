@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from pod.entries import RunEnd, ToolStart
+from pod.entries import DeliveredEntry, InputEntry, RunEnd, ToolStart
 from pod.events import Closing, CompactDone, CompactStart, Context
 from pod.protocol.client import Client, EventStream
 from pod.protocol.reading import AnyEvent
@@ -128,6 +128,31 @@ async def test_fifty_listeners_of_which_ten_never_read_hold_nothing_up(
 
     assert len(ears[0].lines) > 90
     assert all(ear.lines == ears[0].lines for ear in ears)
+
+
+async def test_inputs_of_the_same_text_are_told_apart_by_their_ids(short: Path) -> None:
+    delivered: list[tuple[str, ...]] = []
+    told: list[str] = []
+
+    async with serving(short, Script([say("All done.")] * 3)) as client:
+        events = client.events(types=["input", "delivered", "result"])
+        await events.begin()
+        given = [await client.follow_up("again") for _ in range(3)]
+        ends = 0
+        async for event in events:
+            match event:
+                case InputEntry():
+                    told.append(event.input)
+                case DeliveredEntry():
+                    delivered.append(event.inputs)
+                case _:
+                    ends += isinstance(event, RunEnd)
+            if ends == 3:
+                break
+
+    assert len(set(given)) == 3
+    assert told == given
+    assert delivered == [(input,) for input in given]
 
 
 WAITS = '{"command": "while [ ! -e go ]; do sleep 0.01; done; echo gone"}'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pod.events import PROTOCOL
-from pod.protocol.answers import DATA, Aborted, Accepted, Began, answer, refusal
+from pod.protocol.answers import DATA, Aborted, Accepted, Began, Waits, answer, refusal
 from pod.protocol.messages import PARAMS, Request, encode_request, method_of
 from pod.protocol.reading import EVENTS
 from pod.protocol.schema import protocol_schema
@@ -82,7 +82,8 @@ def test_each_request_that_a_client_makes_fits(method: str) -> None:
     ("line", "fits"),
     [
         (answer(1, Began("r")), "response.prompt"),
-        (answer("a", Accepted()), "response.steer"),
+        (answer("a", Waits("in")), "response.steer"),
+        (answer("b", Accepted()), "response.shutdown"),
         (answer(None, Aborted(True)), "response.abort_compaction"),
         (refusal(None, "busy", "a run is under way"), "Error"),
     ],
