@@ -63,7 +63,7 @@ class _Head(Struct):
 
 
 _head = msgspec.json.Decoder(_Head)
-_fields = msgspec.json.Decoder(dict[str, object])
+_fields = msgspec.json.Decoder(dict[str, Raw])
 _response = msgspec.json.Decoder(Response)
 
 
@@ -92,11 +92,13 @@ def read_event(line: bytes) -> AnyEvent:
 def _event(line: bytes, head: _Head) -> AnyEvent:
     kind = EVENTS.get(head.type)
     if kind is not None:
-        fields = _fields.decode(line)
-        fields["type"] = kind.__struct_config__.tag
         try:
-            event: KnownEvent = msgspec.convert(fields, kind)
-        except msgspec.ValidationError:
+            fields = _fields.decode(line)
+            fields["type"] = Raw(msgspec.json.encode(kind.__struct_config__.tag))
+            event: KnownEvent = msgspec.json.decode(
+                msgspec.json.encode(fields), type=kind
+            )
+        except (msgspec.DecodeError, RecursionError):
             pass  # known by name, but from a version that says it otherwise
         else:
             return event

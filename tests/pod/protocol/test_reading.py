@@ -31,6 +31,13 @@ def test_fields_that_nobody_knows_are_left_out_and_order_means_nothing() -> None
     assert read(line.encode()) == Status("idle")
 
 
+@pytest.mark.parametrize("value", ["1e9991", "[" * 500 + "]" * 500])
+def test_what_a_field_that_nobody_knows_holds_is_not_looked_at(value: str) -> None:
+    line = f'{{"type":"status","new":{value},"state":"idle"}}'
+
+    assert read(line.encode()) == Status("idle")
+
+
 def test_an_event_that_nobody_knows_is_kept_as_it_came() -> None:
     line = f'{HEAD}"seq":8,"type":"teleport","to":"mars"}}'
 
